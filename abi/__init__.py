@@ -1,0 +1,1 @@
+"""Layouts of a C interface, and whether a mirror still matches them."""

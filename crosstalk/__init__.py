@@ -1,0 +1,1 @@
+"""Does a sequence ever see its neighbours? Not built yet."""

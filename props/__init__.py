@@ -1,0 +1,1 @@
+"""Property tests of kernels against the reference, for any library."""

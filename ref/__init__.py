@@ -1,0 +1,1 @@
+"""What is right: float64, obvious, slow."""

@@ -1,0 +1,1 @@
+"""One file a logical operation; each lists its operations in `OPERATIONS`."""

@@ -1,0 +1,71 @@
+"""Quantise and dequantise: the same values in another format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hotfire.ref.formats import Array, named
+from hotfire.ref.operation import Axis, Operand, Operation, Values
+
+
+def reference(x: Array) -> Values:
+    """y = x; the formats do the rest."""
+    return {"y": x}
+
+
+def bound(x: Array) -> Values:
+    """0: a code times a scale is exact in f32, and encoding is defined to the bit."""
+    return {"y": np.zeros_like(x)}
+
+
+def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Distinct neighbours, one peak of -128 a block: ties of the rounding among them."""
+    shape = (sizes["n_rows"], sizes["n_cols"])
+    x = rng.integers(-127, 128, size=shape).astype(np.float64)
+    blocks = x.reshape(-1, 32)
+    blocks[np.arange(len(blocks)), rng.integers(0, 32, size=len(blocks))] = -128
+    return {"x": x * 2.0 ** rng.integers(-3, 4)}
+
+
+def _operation(verb: str, dtype: str, source: str, target: str) -> Operation:
+    return Operation(
+        name=f"{verb}_{dtype}",
+        doc=f"Stores {source} values as {target}, row by row.\ny = x\n"
+        + (
+            "The codes are those of ggml's reference encoder, bit for bit. Values are finite; a\n"
+            "block whose 1 / d overflows f32 is stored as zeros."
+            if verb == "quantize"
+            else "Exact: a code times an f16 scale is an f32."
+        ),
+        axes=(
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5), rows=True),
+            Axis(
+                name="n_cols",
+                doc="width of a row",
+                multiple_of=named(dtype).block_len,
+                edges=(32, 64, 128, 256, 1024),
+                neutral={"x": 0.0},
+            ),
+        ),
+        inputs=(
+            Operand(
+                name="x", dtype=source, axes=("n_rows", "n_cols"), doc="values", limit=1e6
+            ),
+        ),
+        outputs=(Operand(name="y", dtype=target, axes=("n_rows", "n_cols"), doc="values"),),
+        reference=reference,
+        bound=bound,
+        exact=exact,
+    )
+
+
+OPERATIONS = [
+    operation
+    for dtype in ("q8_0", "q4_0")
+    for operation in (
+        _operation("quantize", dtype, "f32", dtype),
+        _operation("dequantize", dtype, dtype, "f32"),
+    )
+]

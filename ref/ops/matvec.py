@@ -1,0 +1,117 @@
+"""Matrix times vector, over f32 and over quantised weights and activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hotfire.ref.formats import Array, named
+from hotfire.ref.operation import SMALLEST_NORMAL, Axis, Operand, Operation, Reference, Values, gamma
+
+LANES = 16
+"""Partial sums that the widest kernel keeps; each joins the result in one more addition."""
+
+WHOLE_RANGE = 512
+"""Up to this many columns, sums of products of whole-range codes fit the exact range."""
+
+
+def reference(weight: Array, x: Array) -> Values:
+    """y = weight @ x, in float64."""
+    return {"y": weight @ x}
+
+
+def bound_for(block_len: int) -> Reference:
+    """gamma_n * sum_k |weight_k x_k| (Higham 2002, eq. 3.5), n the longest chain of roundings.
+
+    With f32 operands n is n_cols, whatever the order. With quantised blocks the integer products
+    within a block are exact: one product of scales, one fused or rounded product and one addition
+    a block remain, then the partial sums of the lanes.
+    """
+
+    def bound(weight: Array, x: Array) -> Values:
+        n_cols = x.shape[-1]
+        depth = n_cols if block_len == 1 else 2 * (n_cols // block_len) + LANES + 2
+        return {"y": gamma(depth) * (np.abs(weight) @ np.abs(x)) + n_cols * SMALLEST_NORMAL}
+
+    return bound
+
+
+def _blocks(
+    rng: np.random.Generator, shape: tuple[int, ...], peak: int, block_len: int
+) -> Array:
+    """Integers with one of exactly -`peak` a block, times 2^0..2^2 a block.
+
+    Such a block is stored without loss: its scale is a power of two, its codes the integers.
+    Long rows hold small integers, so that sums stay exact; short ones the whole range of codes.
+    """
+    common = peak if shape[-1] <= WHOLE_RANGE else min(peak, 16)
+    values = rng.integers(1 - common, common, size=shape).astype(np.float64)
+    blocks = values.reshape(-1, block_len)
+    at = rng.integers(0, block_len, size=len(blocks))
+    blocks[np.arange(len(blocks)), at] = -peak
+    blocks *= 2.0 ** rng.integers(0, 3, size=(len(blocks), 1))
+    return blocks.reshape(shape)
+
+
+def exact_for(weight_dtype: str, x_dtype: str) -> Any:
+    """Integers small enough that every partial sum is below 2^24, so that no order rounds."""
+    peaks = {"f32": 15, "q8_0": 127, "q4_0": 8}
+
+    def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+        n_rows, n_cols = sizes["n_rows"], sizes["n_cols"]
+        weight_len, x_len = named(weight_dtype).block_len, named(x_dtype).block_len
+        weight = _blocks(rng, (n_rows, n_cols), peaks[weight_dtype], weight_len)
+        x = _blocks(rng, (n_cols,), peaks[x_dtype], x_len)
+        largest = float((np.abs(weight) @ np.abs(x)).max(initial=0))
+        if largest >= 2.0**24:
+            keep = rng.random(n_cols // x_len) < 2.0**23 / largest
+            x = x * np.repeat(keep, x_len)
+        return {"weight": weight, "x": x}
+
+    return exact
+
+
+def second(weight: Array, x: Array) -> Values:
+    """`torch.mv` in float64."""
+    import torch
+
+    return {"y": torch.mv(torch.from_numpy(weight), torch.from_numpy(x)).numpy()}
+
+
+def _operation(weight_dtype: str, x_dtype: str) -> Operation:
+    block_len = max(named(weight_dtype).block_len, named(x_dtype).block_len)
+    edges = (1, 8, 16, 32, 64, 256, 1024) if block_len == 1 else (32, 64, 128, 256, 1024, 4096)
+    return Operation(
+        name=f"matvec_{weight_dtype}",
+        doc=f"Multiplies a {weight_dtype} matrix by a {x_dtype} vector.\n"
+        "y[r] = sum_k weight[r, k] * x[k]",
+        axes=(
+            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 17), rows=True),
+            Axis(
+                name="n_cols",
+                doc="columns of weight",
+                multiple_of=block_len,
+                edges=edges,
+                neutral={"weight": 0.0, "x": 0.0},
+            ),
+        ),
+        inputs=(
+            Operand(
+                name="weight", dtype=weight_dtype, axes=("n_rows", "n_cols"), doc="the matrix"
+            ),
+            Operand(name="x", dtype=x_dtype, axes=("n_cols",), doc="the vector"),
+        ),
+        outputs=(Operand(name="y", dtype="f32", axes=("n_rows",), doc="the product"),),
+        reference=reference,
+        bound=bound_for(block_len),
+        exact=exact_for(weight_dtype, x_dtype),
+        second=second,
+    )
+
+
+OPERATIONS = [
+    _operation("f32", "f32"),
+    _operation("q8_0", "q8_0"),
+    _operation("q4_0", "q8_0"),
+]

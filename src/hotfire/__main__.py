@@ -1,0 +1,5 @@
+"""`python -m hotfire`."""
+
+from hotfire.cli import main
+
+main(prog_name="hotfire")

@@ -1,0 +1,37 @@
+"""Every exception that hotfire raises on purpose.
+
+A failed check is not an exception: it is a `Verdict`. These are for input that cannot be
+used, and the command line turns each into one message and exit code 2.
+"""
+
+from __future__ import annotations
+
+
+class HotfireError(Exception):
+    """Base of all errors here. Read the message: it says what was expected, what came, what to do."""
+
+    exit_code = 2
+
+
+class InputError(HotfireError):
+    """A file, name or option cannot be used. Correct what the message names and run again."""
+
+
+class ShapeError(InputError):
+    """An array's shape or dtype does not fit the operation. Compare it with the operation's docstring."""
+
+
+class LayoutDriftError(HotfireError):
+    """A mirror and the header differ. Change the side that is wrong; the table lists every difference."""
+
+
+class StaleLibraryError(HotfireError):
+    """The loaded native library was built from another header than this package. Build it again."""
+
+
+class LibraryError(HotfireError):
+    """A native function answered with an error status. The message holds the library's own words."""
+
+
+class WorkerError(HotfireError):
+    """The process that runs kernels could not be used for a reason other than a kernel's fault."""
