@@ -1,0 +1,82 @@
+// Checks the arguments of an entry point, then runs the kernel. The first failure wins: it sets the
+// status and the context's error text, and nothing is run.
+//
+//     return Check(exec)
+//         .size("n_rows", n_rows).size("n_cols", n_cols)
+//         .input("x", x, {n_rows, n_cols})
+//         .output("y", y, {n_rows, n_cols}, x)
+//         .run(softmax, x, y, n_rows, n_cols);
+#pragma once
+
+#include "hotfire_kernels.h"
+#include "variants.hpp"
+
+#include <initializer_list>
+#include <type_traits>
+
+namespace hotfire {
+
+// How many values one element of an operand holds.
+template <class T> inline constexpr int64_t block_len = 1;
+template <> inline constexpr int64_t block_len<hotfire_block_q8_0> = 32;
+template <> inline constexpr int64_t block_len<hotfire_block_q4_0> = 32;
+
+class Check {
+  public:
+    explicit Check(const hotfire_exec *exec);
+
+    // A size is never negative.
+    Check &size(const char *name, int64_t value, int64_t multiple_of = 1);
+
+    // A scalar that must be finite and above 0.
+    Check &positive(const char *name, float value);
+
+    // Shapes count values, outermost axis first. Call these after the sizes are checked.
+    template <class T>
+    Check &input(const char *name, const T *data, std::initializer_list<int64_t> shape) {
+        return operand({name, data, sizeof(T), alignof(T), block_len<T>}, shape);
+    }
+
+    // `in_place` is the input that this output may exactly cover.
+    template <class T>
+    Check &output(const char *name, T *data, std::initializer_list<int64_t> shape,
+                  const void *in_place = nullptr) {
+        return operand({name, data, sizeof(T), alignof(T), block_len<T>, true, in_place}, shape);
+    }
+
+    // Runs the variant of the context's instruction set, unless there is nothing to write.
+    template <class... Args>
+    hotfire_status run(const Variants<Args...> &kernel, std::type_identity_t<Args>... args) const {
+        if (status_ == HOTFIRE_STATUS_OK && any_output_)
+            kernel.of(isa())(args...);
+        return status_;
+    }
+
+  private:
+    struct Operand {
+        const char *name;
+        const void *data;
+        uint64_t element_size, alignment;
+        int64_t block_len;
+        bool is_output = false;
+        const void *in_place = nullptr;
+        uint64_t n_bytes = 0;
+    };
+
+    bool ok() const { return status_ == HOTFIRE_STATUS_OK; }
+    hotfire_isa isa() const;
+    Check &operand(Operand operand, std::initializer_list<int64_t> shape);
+    bool measure(Operand &operand, std::initializer_list<int64_t> shape);
+    void check_overlap(const Operand &operand);
+    [[gnu::format(printf, 2, 3)]] void fail(const char *format, ...);
+
+    static constexpr int MAX_OPERANDS = 8;
+
+    hotfire_context *context_ = nullptr;
+    hotfire_status status_ = HOTFIRE_STATUS_OK;
+    bool any_output_ = false;
+    int n_operands_ = 0;
+    Operand operands_[MAX_OPERANDS];
+};
+
+} // namespace hotfire
