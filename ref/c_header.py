@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterator
+from difflib import unified_diff
+from pathlib import Path
 
 from hotfire.ref.formats import FORMATS
 from hotfire.ref.operation import Operand, Operation
@@ -79,3 +83,21 @@ def _comment(operation: Operation) -> str:
         lines.append(f"{axis.name}: {axis.doc}, >= 0{multiple}.")
     first, *rest = "\n".join(lines).split("\n")
     return "\n".join([f"/*! {first}", *(f" *  {line}" for line in rest)]) + "\n */"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Build step: `--check HEADER` compares a committed header, `--cdef FILE` writes the cdef."""
+    parser = argparse.ArgumentParser(prog="hotfire.ref.c_header")
+    parser.add_argument("--check", type=Path, required=True)
+    parser.add_argument("--cdef", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    committed = options.check.read_text(encoding="utf-8")
+    if committed != kernel_header():
+        lines = unified_diff(
+            committed.splitlines(), kernel_header().splitlines(), "committed", "specs", lineterm=""
+        )
+        sys.exit(
+            f"{options.check} is not what the specs in ref/ops say; run `hotfire abi header` "
+            "and commit it:\n" + "\n".join(lines)
+        )
+    options.cdef.write_text(kernel_cdef(), encoding="utf-8")

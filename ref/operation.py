@@ -120,10 +120,10 @@ class Operation:
         name: of the operation; the C function is `hotfire_<name>`.
         doc: one sentence, then the formula, for the C header.
         inputs, outputs, scalars, axes: in the order of the C prototype.
-        reference: inputs and scalars -> outputs, float64. Results of a lossy output format are
-            encoded by that format and compared byte by byte.
+        reference: inputs and scalars -> outputs, float64. Where a kernel promises the reference
+            encoding of a lossy output, the format encodes them and bytes are compared.
         bound: inputs and scalars -> the largest |got - want| that a right kernel may show, an
-            element; 0 where the result must be exact. Outputs of a lossy format have none.
+            element; 0 where the result must be exact.
         exact: (rng, sizes) -> inputs, and scalars if they matter, for which every order of
             summation gives the same floats, so that the result must equal the reference.
         second: the same formula by another hand, as a check of the reference; imports what it

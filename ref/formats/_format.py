@@ -28,7 +28,10 @@ class Format:
         encode_blocks: [n, block_len] f32 -> [n, block_size] uint8.
         decode_blocks: [n, block_size] uint8 -> [n, block_len] float64, exact.
         poison_block: [block_size] uint8 that decodes to NaN wherever the format can say NaN.
+        lowest_code: the least byte, as a signed number, that an encoder writes behind the scale.
         is_lossy: whether decode(encode(x)) may differ from an f32 x.
+        encoding_error: [..., n] float64 -> the largest |decode(encode(x)) - x| that any encoder
+            which rounds to the nearest code may leave, an element.
     """
 
     name: str
@@ -40,7 +43,9 @@ class Format:
     encode_blocks: Callable[[NDArray[np.float32]], Bytes]
     decode_blocks: Callable[[Bytes], Array]
     poison_block: Bytes
+    lowest_code: int
     is_lossy: bool
+    encoding_error: Callable[[Array], Array]
 
     def n_bytes(self, shape: tuple[int, ...]) -> int:
         """Bytes that values of this shape take.
@@ -64,7 +69,8 @@ class Format:
 
     def decode(self, stored: Bytes, shape: tuple[int, ...]) -> Array:
         """Reads values: [n_bytes] uint8 -> `shape` float64, without rounding."""
-        return self.decode_blocks(stored.reshape(-1, self.block_size)).reshape(shape)
+        with np.errstate(invalid="ignore"):
+            return self.decode_blocks(stored.reshape(-1, self.block_size)).reshape(shape)
 
     def poison(self, shape: tuple[int, ...]) -> Bytes:
         """Bytes for `shape` that make a result NaN or absurd if they are ever read."""

@@ -26,5 +26,7 @@ FORMAT = Format(
     encode_blocks=_encode,
     decode_blocks=_decode,
     poison_block=np.array([np.nan], dtype=np.float32).view(np.uint8),
+    lowest_code=-128,
     is_lossy=False,
+    encoding_error=lambda x: np.abs(x) * 2.0**-24,
 )

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotfire.ref.formats._format import Array, Bytes, Format
-from hotfire.ref.formats.q8_0 import pack, reciprocal, unpack_scale
+from hotfire.ref.formats.q8_0 import (
+    blockwise_max,
+    pack,
+    reciprocal,
+    scale_error,
+    unpack_scale,
+)
 
 BLOCK_LEN = 32
 HALF = BLOCK_LEN // 2
@@ -34,6 +40,13 @@ def _decode(stored: Bytes) -> Array:
     return unpack_scale(stored) * (codes - 8)
 
 
+def _encoding_error(values: Array) -> Array:
+    """A whole step, which the value opposite the peak loses at code 15, and 8 times the scale's
+    error."""
+    step = blockwise_max(values) / 8
+    return step * (1 + 2.0**-16) + 8 * scale_error(step)
+
+
 FORMAT = Format(
     name="q4_0",
     block_len=BLOCK_LEN,
@@ -47,5 +60,7 @@ FORMAT = Format(
     encode_blocks=_encode,
     decode_blocks=_decode,
     poison_block=np.array([0x00, 0x7E] + [0xFF] * HALF, dtype=np.uint8),
+    lowest_code=-128,
     is_lossy=True,
+    encoding_error=_encoding_error,
 )

@@ -47,6 +47,23 @@ def _decode(stored: Bytes) -> Array:
     return unpack_scale(stored) * stored[:, 2:].view(np.int8).astype(np.float64)
 
 
+def scale_error(scale: Array) -> Array:
+    """What rounding a scale to f16 costs: 2^-11 of it, and half the smallest subnormal at least."""
+    return np.maximum(scale * 2.0**-11, 2.0**-25)
+
+
+def blockwise_max(values: Array) -> Array:
+    """[..., n] -> the greatest magnitude of each element's block of 32, in the same shape."""
+    blocks = np.abs(values).reshape(-1, BLOCK_LEN).max(axis=1, initial=0)
+    return np.repeat(blocks, BLOCK_LEN).reshape(values.shape)
+
+
+def _encoding_error(values: Array) -> Array:
+    """Half a step, a step's 2^-16 for f32 arithmetic at a tie, and 127 times the scale's error."""
+    step = blockwise_max(values) / 127
+    return step * (0.5 + 2.0**-16) + 127 * scale_error(step)
+
+
 FORMAT = Format(
     name="q8_0",
     block_len=BLOCK_LEN,
@@ -60,5 +77,7 @@ FORMAT = Format(
     encode_blocks=_encode,
     decode_blocks=_decode,
     poison_block=np.array([0x00, 0x7E] + [0x7F] * BLOCK_LEN, dtype=np.uint8),
+    lowest_code=-127,
     is_lossy=True,
+    encoding_error=_encoding_error,
 )

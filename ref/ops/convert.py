@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, named
-from hotfire.ref.operation import Axis, Operand, Operation, Values
+from hotfire.ref.operation import Axis, Operand, Operation, Reference, Values
+
+
+LIMIT = 5e5
+"""The greatest magnitude whose q4_0 scale, an eighth of it, is still a finite f16."""
 
 
 def reference(x: Array) -> Values:
@@ -15,9 +19,14 @@ def reference(x: Array) -> Values:
     return {"y": x}
 
 
-def bound(x: Array) -> Values:
-    """0: a code times a scale is exact in f32, and encoding is defined to the bit."""
-    return {"y": np.zeros_like(x)}
+def bound_for(target: str) -> Reference:
+    """0 for f32, as a code times a scale is exact; else what the format's nearest codes leave."""
+
+    def bound(x: Array) -> Values:
+        fmt = named(target)
+        return {"y": fmt.encoding_error(x) if fmt.is_lossy else np.zeros_like(x)}
+
+    return bound
 
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -51,12 +60,12 @@ def _operation(verb: str, dtype: str, source: str, target: str) -> Operation:
         ),
         inputs=(
             Operand(
-                name="x", dtype=source, axes=("n_rows", "n_cols"), doc="values", limit=1e6
+                name="x", dtype=source, axes=("n_rows", "n_cols"), doc="values", limit=LIMIT
             ),
         ),
         outputs=(Operand(name="y", dtype=target, axes=("n_rows", "n_cols"), doc="values"),),
         reference=reference,
-        bound=bound,
+        bound=bound_for(target),
         exact=exact,
     )
 

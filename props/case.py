@@ -1,0 +1,134 @@
+"""One case of one operation: a line of text that determines every byte of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hotfire.errors import InputError
+from hotfire.props.fills import FILLS, fill
+from hotfire.ref.formats import Bytes
+from hotfire.ref.operation import Operation, Values
+
+SIDES = ("end", "start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What to compute on.
+
+    Args:
+        sizes: each axis of the operation.
+        scalars: each scalar of the operation.
+        fill: how the inputs are drawn, a name of `fills.FILLS`.
+        seed: of the draw.
+        side: which side of each operand touches the inaccessible page.
+        in_place: whether the outputs lie on the inputs that the operation names.
+        mistake: what is wrong with the call on purpose, as `mistakes.of` names it, or "".
+    """
+
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, float]
+    fill: str = "normal"
+    seed: int = 0
+    side: str = "end"
+    in_place: bool = False
+    mistake: str = ""
+
+    def __str__(self) -> str:
+        words = {**self.sizes, **self.scalars, "fill": self.fill, "seed": self.seed}
+        words |= {"side": self.side}
+        text = ",".join(f"{name}={value}" for name, value in words.items())
+        text += ",in_place" if self.in_place else ""
+        return text + (f",mistake={self.mistake}" if self.mistake else "")
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A case's inputs in both forms.
+
+    Args:
+        stored: bytes as the kernel reads them.
+        logical: what those bytes mean, float64, in the operand's shape.
+        scalars: as passed to the kernel; each is an f32.
+    """
+
+    stored: dict[str, Bytes]
+    logical: Values
+    scalars: dict[str, float]
+
+
+def draw_inputs(operation: Operation, case: Case) -> Inputs:
+    """Draws the inputs. The same case gives the same bytes on every machine."""
+    rng = np.random.default_rng(case.seed)
+    scalars = dict(case.scalars)
+    if case.fill == "exact":
+        drawn = operation.exact(rng, dict(case.sizes))
+        scalars |= {name: drawn[name] for name in scalars if name in drawn}
+        stored = {each.name: each.format.encode(drawn[each.name]) for each in operation.inputs}
+    else:
+        stored = {
+            each.name: fill(case.fill, rng, each, each.shape(case.sizes))
+            for each in operation.inputs
+        }
+    single = {name: float(np.float32(value)) for name, value in scalars.items()}
+    return Inputs(stored, decoded(operation, stored, case.sizes), single)
+
+
+def decoded(
+    operation: Operation, stored: Mapping[str, Bytes], sizes: Mapping[str, int]
+) -> Values:
+    """What the stored inputs mean, float64, each in its operand's shape."""
+    return {
+        each.name: each.format.decode(stored[each.name], each.shape(sizes))
+        for each in operation.inputs
+    }
+
+
+def parse(operation: Operation, text: str) -> Case:
+    """The inverse of `str(case)`; whatever is left out takes its default.
+
+    Raises:
+        InputError: on a word that the operation does not know, or a value that does not fit.
+    """
+    case = Case(
+        sizes={axis.name: axis.multiple_of for axis in operation.axes},
+        scalars={scalar.name: scalar.samples[0] for scalar in operation.scalars},
+    )
+    for word in filter(None, text.split(",")):
+        name, _, value = word.partition("=")
+        case = _with_word(operation, case, name.strip(), value.strip())
+    return case
+
+
+def _with_word(operation: Operation, case: Case, name: str, value: str) -> Case:
+    try:
+        if name in case.sizes:
+            size = int(value)
+            multiple = operation.axis(name).multiple_of
+            if size < 0 or size % multiple:
+                raise ValueError(f"expected a multiple of {multiple}, at least 0")
+            return replace(case, sizes={**case.sizes, name: size})
+        if name in case.scalars:
+            return replace(case, scalars={**case.scalars, name: float(value)})
+        if name == "seed":
+            return replace(case, seed=int(value))
+        if name == "mistake":
+            return replace(case, mistake=value)
+        if name == "in_place":
+            return replace(case, in_place=True)
+        if name == "fill" and value in FILLS:
+            return replace(case, fill=value)
+        if name == "side" and value in SIDES:
+            return replace(case, side=value)
+    except ValueError as error:
+        raise InputError(f"case: {name}={value}: {error}") from None
+    known = [*case.sizes, *case.scalars, "fill", "seed", "side", "in_place", "mistake"]
+    raise InputError(
+        f"case: {name}={value} is not understood; {operation.name} knows {', '.join(known)}; "
+        f"fills: {', '.join(FILLS)}; sides: {', '.join(SIDES)}"
+    )

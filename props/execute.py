@@ -1,0 +1,192 @@
+"""Runs one kernel on given inputs and hands back what it wrote, or says how it broke its contract."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hotfire.props.arena import PAD, PAD_BYTE, Placement
+from hotfire.props.case import Case
+from hotfire.props.mistakes import Mistake
+from hotfire.props.runner import KernelInfo, Outcome, Runner
+from hotfire.ref.formats import Bytes
+from hotfire.ref.operation import Operand, Operation
+from hotfire.verdict import Severity, Status
+
+
+class Broken(Exception):
+    """A property does not hold.
+
+    Args:
+        rule: which one.
+        message: what was expected and what came.
+        status: failed, crashed or hung.
+        severity: of the finding.
+        stack: native frames, innermost first.
+    """
+
+    def __init__(
+        self,
+        rule: str,
+        message: str,
+        *,
+        status: Status = Status.FAILED,
+        severity: Severity = Severity.SILENT_WRONG,
+        stack: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.status = status
+        self.severity = severity
+        self.stack = stack
+
+
+class Unusable(Exception):
+    """The adapter or the library would not run a valid case; not the kernel's arithmetic."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kernel of one provider, as properties see it."""
+
+    runner: Runner
+    kernel: KernelInfo
+    operation: Operation
+
+
+def execute(
+    subject: Subject,
+    case: Case,
+    stored: Mapping[str, Bytes],
+    scalars: Mapping[str, float],
+) -> dict[str, Bytes]:
+    """Runs the kernel on the stored inputs.
+
+    Returns:
+        The bytes of each output.
+
+    Raises:
+        Broken: if it crashed, hung, refused a valid call, wrote outside its outputs or changed an
+            input.
+    """
+    places = _place(subject, case, stored)
+    offsets = {name: place.offset for name, place in places.items()}
+    outcome = subject.runner.call(subject.kernel, offsets, case.sizes, scalars)
+    _check_survived(subject, places, outcome)
+    if outcome.kind == "refused":
+        raise Broken("accepts_valid_input", f"a valid call was refused: {outcome.message}")
+    overwritten = _over(subject.operation) if case.in_place else set()
+    kept = {name: data for name, data in stored.items() if name not in overwritten}
+    _check_untouched(subject, places, kept)
+    arena = subject.runner.arena
+    return {each.name: arena.view(places[each.name]).copy() for each in subject.operation.outputs}
+
+
+def execute_mistake(
+    subject: Subject, mistake: Mistake, valid: Case, stored: Mapping[str, Bytes]
+) -> Outcome:
+    """Runs a call that is wrong on purpose, in the memory of the valid case.
+
+    Raises:
+        Broken: if it crashed, hung, or wrote anything.
+    """
+    places = _place(subject, valid, stored)
+    offsets: dict[str, int | None] = {name: place.offset for name, place in places.items()}
+    if mistake.null:
+        offsets[mistake.null] = None
+    if mistake.misaligned:
+        offsets[mistake.misaligned] = places[mistake.misaligned].offset - 1
+    if mistake.overlapping:
+        first = subject.operation.inputs[0]
+        offsets[mistake.overlapping] = places[first.name].offset + first.format.block_size
+    outcome = subject.runner.call(
+        subject.kernel, offsets, mistake.case.sizes, mistake.case.scalars
+    )
+    _check_survived(subject, places, outcome)
+    _check_untouched(subject, places, stored)
+    for each in subject.operation.outputs:
+        shape = each.shape(valid.sizes)
+        if not np.array_equal(
+            subject.runner.arena.view(places[each.name]), each.format.poison(shape)
+        ):
+            raise Broken("writes_nothing_on_failure", f"{each.name} was written by a wrong call")
+    return outcome
+
+
+def _over(operation: Operation) -> set[str]:
+    """The inputs that an in-place call overwrites."""
+    return {each.in_place for each in operation.outputs if each.in_place}
+
+
+def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[str, Placement]:
+    """Lays the operands out, fills inputs and pads, poisons outputs."""
+    arena = subject.runner.arena
+    places: dict[str, Placement] = {}
+    for slot, operand in enumerate(subject.operation.operands):
+        if case.in_place and operand in subject.operation.outputs and operand.in_place:
+            places[operand.name] = places[operand.in_place]
+            continue
+        place = arena.place(slot, operand.format.n_bytes(operand.shape(case.sizes)), case.side)
+        arena.pad(place)[:] = PAD_BYTE
+        arena.view(place)[:] = _initial(operand, case, stored)
+        places[operand.name] = place
+    return places
+
+
+def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes:
+    if operand.name in stored:
+        return stored[operand.name]
+    return operand.format.poison(operand.shape(case.sizes))
+
+
+def _check_survived(
+    subject: Subject, places: Mapping[str, Placement], outcome: Outcome
+) -> None:
+    if outcome.kind == "error":
+        raise Unusable(outcome.message)
+    if outcome.kind == "crashed":
+        raise Broken(
+            "stays_in_bounds",
+            _touched(subject, places, outcome.message),
+            status=Status.CRASHED,
+            severity=Severity.MEMORY_UNSAFE,
+            stack=outcome.stack,
+        )
+    if outcome.kind == "hung":
+        raise Broken("returns", outcome.message, status=Status.HUNG, stack=outcome.stack)
+
+
+def _touched(subject: Subject, places: Mapping[str, Placement], message: str) -> str:
+    """Replaces the address of a fault by the operand that it lies next to."""
+    match = re.search(r"(\w+) address=0x([0-9a-f]+) access=(\w+)", message)
+    if not match or match[1] not in ("SIGSEGV", "SIGBUS"):
+        return message
+    offset = int(match[2], 16) - subject.runner.crashed_base
+    for name, place in places.items():
+        after = offset - place.offset - place.n_bytes
+        before = place.offset - offset
+        if 0 <= after < PAD:
+            return f"{match[1]}: {match[3]} {after} bytes past the end of {name}"
+        if 0 < before <= PAD:
+            return f"{match[1]}: {match[3]} {before} bytes before {name}"
+    return f"{match[1]}: {match[3]} at 0x{match[2]}, far from every operand"
+
+
+def _check_untouched(
+    subject: Subject, places: Mapping[str, Placement], inputs: Mapping[str, Bytes]
+) -> None:
+    arena = subject.runner.arena
+    for name, place in places.items():
+        wrong = np.flatnonzero(arena.pad(place) != PAD_BYTE)
+        if wrong.size:
+            raise Broken(
+                "stays_in_bounds",
+                f"{wrong.size} bytes were written next to {name}, outside every operand",
+                severity=Severity.MEMORY_UNSAFE,
+            )
+        if name in inputs and not np.array_equal(arena.view(place), inputs[name]):
+            raise Broken("leaves_inputs_alone", f"the input {name} was changed")

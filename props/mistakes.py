@@ -1,0 +1,59 @@
+"""Calls that are wrong on purpose, derived from an operation: a checking library refuses each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hotfire.errors import InputError
+from hotfire.props.case import Case
+from hotfire.ref.operation import Operation
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """How a call differs from the right one.
+
+    Args:
+        case: the case with the wrong sizes and scalars.
+        null: the operand that is NULL, or "".
+        misaligned: the operand that lies one byte off, or "".
+        overlapping: the output that lies one element into the first input, or "".
+    """
+
+    case: Case
+    null: str = ""
+    misaligned: str = ""
+    overlapping: str = ""
+
+
+def of(operation: Operation) -> list[str]:
+    """The names of every mistake that this operation allows to make."""
+    names = [f"null:{each.name}" for each in operation.operands]
+    names += [f"misaligned:{each.name}" for each in operation.operands if each.format.alignment > 1]
+    names += [f"overlapping:{each.name}" for each in operation.outputs]
+    names += [f"negative:{axis.name}" for axis in operation.axes]
+    names += [f"huge:{axis.name}" for axis in operation.axes]
+    names += [f"ragged:{axis.name}" for axis in operation.axes if axis.multiple_of > 1]
+    names += [f"{each.name}:{value}" for each in operation.scalars for value in each.invalid]
+    return names
+
+
+def make(operation: Operation, case: Case) -> Mistake:
+    """The mistake that the case names.
+
+    Raises:
+        InputError: if the operation knows no such mistake.
+    """
+    kind, _, name = case.mistake.partition(":")
+    if case.mistake not in of(operation):
+        raise InputError(
+            f"mistake {case.mistake!r} is not known; expected one of: {', '.join(of(operation))}"
+        )
+    if kind in ("null", "misaligned", "overlapping"):
+        return Mistake(case, **{kind: name})
+    if kind in case.scalars:
+        return Mistake(replace(case, scalars={**case.scalars, kind: float(name)}))
+    wrong = {"negative": -operation.axis(name).multiple_of if kind == "negative" else 0}
+    wrong["huge"] = (2**62 // operation.axis(name).multiple_of) * operation.axis(name).multiple_of
+    wrong["ragged"] = case.sizes[name] + 1
+    return Mistake(replace(case, sizes={**case.sizes, name: wrong[kind]}))

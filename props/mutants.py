@@ -1,0 +1,152 @@
+"""Mutants: our kernels with one fault each, to prove that the properties find it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hotfire.errors import InputError
+from hotfire.props.execute import Subject
+from hotfire.props.properties import PROPERTIES
+from hotfire.props.runner import KernelInfo, Runner
+from hotfire.props.search import PROFILES, Search, check_kernel, search
+from hotfire.ref.registry import operation
+from hotfire.verdict import Finding, Severity, Status, Verdict, combine
+
+HANG_SECONDS = 1.0
+"""How long a mutant's call may take; healthy calls of the drawn sizes take under a millisecond."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted fault: its name, the operation that it breaks, and what is wrong in words."""
+
+    name: str
+    operation: str
+    doc: str
+
+
+def mutants() -> list[Mutant]:
+    """Every mutant that the mutants' library holds, sorted by name."""
+    from hotfire import lib
+
+    library = lib.load(lib.MUTANTS)
+
+    def text(value: object) -> str:
+        return str(library.ffi.string(value).decode())
+
+    found: list[Mutant] = []
+    while (name := library.lib.hotfire_mutant_name(len(found))) != library.ffi.NULL:
+        index = len(found)
+        found.append(
+            Mutant(
+                text(name),
+                text(library.lib.hotfire_mutant_operation(index)),
+                text(library.lib.hotfire_mutant_doc(index)),
+            )
+        )
+    return sorted(found, key=lambda mutant: mutant.name)
+
+
+def named(name: str) -> Mutant:
+    """The mutant of that name.
+
+    Raises:
+        InputError: if there is none.
+    """
+    for mutant in mutants():
+        if mutant.name == name:
+            return mutant
+    known = ", ".join(mutant.name for mutant in mutants())
+    raise InputError(f"mutant {name!r} is not known; expected one of: {known}")
+
+
+def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
+    """Looks for a mutant in every variant that this machine can run: passed if it is found.
+
+    A mutant that lives in one instruction set only is found by that variant. Each variant's first
+    failing property, and the examples it took, are in the measurements.
+    """
+    start = time.monotonic()
+    kills: list[str] = []
+    fastest: tuple[int, str, str] | None = None
+    with Runner(f"hotfire-mutants:{mutant.name}", seconds=HANG_SECONDS) as runner:
+        for kernel in runner.kernels:
+            if kernel.operation != mutant.operation or kernel.unavailable:
+                continue
+            killed = _first_failure(runner, kernel, profile, seed)
+            if killed is not None:
+                stated, found = killed
+                kills.append(kernel.variant)
+                if fastest is None or found.n_to_failure < fastest[0]:
+                    fastest = (found.n_to_failure, stated, str(found.broken))
+    seconds = round(time.monotonic() - start, 3)
+    common = {
+        "name": mutant.name,
+        "scope": {"operation": mutant.operation, "fault": mutant.doc, "profile": profile},
+        "reproduce": f"hotfire props mutants {mutant.name} --profile {profile} --seed {seed}",
+    }
+    if fastest is None:
+        return Verdict(
+            status=Status.FAILED,
+            findings=(_survival(mutant, profile),),
+            measurements={"seconds": seconds},
+            **common,
+        )
+    measurements = {
+        "property": fastest[1],
+        "n_examples": fastest[0],
+        "variants": "+".join(kills),
+        "seconds": seconds,
+    }
+    return Verdict(status=Status.PASSED, measurements=measurements, **common)
+
+
+def hunt_all(
+    wanted: list[Mutant], profile: str, seed: int, on_done: Callable[[str], None]
+) -> Verdict:
+    """Checks that the unmutated library passes, then hunts every mutant."""
+    parts: list[Verdict] = [_healthy(profile, seed)]
+    on_done("healthy")
+    for mutant in wanted:
+        parts.append(hunt(mutant, profile, seed))
+        on_done(mutant.name)
+    killed = sum(part.status is Status.PASSED for part in parts[1:])
+    return combine(
+        "mutants",
+        parts,
+        scope={"profile": profile, "seed": seed},
+        reproduce=f"hotfire props mutants --profile {profile} --seed {seed}",
+        measurements={"n_mutants": len(wanted), "n_killed": killed},
+    )
+
+
+def _healthy(profile: str, seed: int) -> Verdict:
+    with Runner("hotfire-mutants") as runner:
+        kernels: Iterator[KernelInfo] = (k for k in runner.kernels if not k.unavailable)
+        parts = [check_kernel(runner, kernel, profile=profile, seed=seed) for kernel in kernels]
+    cases = sum(part.measurements["n_cases"] for part in parts)
+    return combine("no mutant", parts, measurements={"n_examples": cases})
+
+
+def _first_failure(
+    runner: Runner, kernel: KernelInfo, profile: str, seed: int
+) -> tuple[str, Search] | None:
+    subject = Subject(runner, kernel, operation(kernel.operation))
+    for stated in PROPERTIES:
+        if stated.applies(subject):
+            found = search(subject, stated, PROFILES[profile], seed, shrink=False)
+            if found.broken is not None:
+                return stated.name, found
+    return None
+
+
+def _survival(mutant: Mutant, profile: str) -> Finding:
+    return Finding(
+        rule="mutant_survives",
+        severity=Severity.SILENT_WRONG,
+        message=f"{mutant.name} ({mutant.doc}) was not found by any property at profile {profile}",
+        remedy="sharpen a strategy or a bound of the operation, or argue that it is equivalent",
+        subject={"operation": mutant.operation, "mutant": mutant.name},
+    )

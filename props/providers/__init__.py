@@ -1,0 +1,1 @@
+"""Providers that come with hotfire. `ggml` is the one to copy for a library of your own."""

@@ -1,0 +1,72 @@
+"""The provider `hotfire`: our own library, every operation in every instruction set.
+
+It calls each kernel by its spec alone, so a new operation needs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from hotfire import __version__, lib
+from hotfire.errors import InputError
+from hotfire.props.provider import Call, Kernel, Provider, Refused
+from hotfire.ref.operation import Operation
+from hotfire.ref.registry import operations
+
+_ISAS = ("scalar", "avx2", "avx512")
+
+
+def provide(argument: str) -> Provider:
+    """All kernels of the shipped library; it takes no argument."""
+    if argument:
+        raise InputError(f"provider hotfire takes no argument, got {argument!r}")
+    return offer("hotfire", lib.load())
+
+
+def offer(name: str, library: lib.Library) -> Provider:
+    """The kernels of a library with our interface."""
+    contexts = ExitStack()
+    kernels: list[Kernel] = []
+    for isa in _ISAS:
+        code = getattr(library.lib, f"HOTFIRE_ISA_{isa.upper()}")
+        available = bool(library.lib.hotfire_isa_available(code))
+        execution = contexts.enter_context(lib.context(library, code)) if available else None
+        kernels += [
+            Kernel(
+                operation=operation.name,
+                variant=isa,
+                call=_caller(library, operation, execution),
+                unavailable="" if available else f"this machine has no {isa}",
+                checks_arguments=True,
+                row_invariant=True,
+                in_place=True,
+                reference_encoding=True,
+                any_code=True,
+            )
+            for operation in operations().values()
+        ]
+    # The contexts live as long as the process: the kernels above hold them.
+    contexts.pop_all()
+    return Provider(name=name, version=__version__, kernels=kernels)
+
+
+def _caller(library: lib.Library, operation: Operation, execution: Any) -> Callable[[Call], None]:
+    ffi = library.ffi
+    function = getattr(library.lib, f"hotfire_{operation.name}")
+    types = {each.name: ffi.typeof(f"{each.format.c_type} *") for each in operation.operands}
+
+    def call(arguments: Call) -> None:
+        status = function(
+            execution,
+            *(ffi.cast(types[each.name], arguments.pointers[each.name])
+              for each in operation.operands),
+            *(arguments.scalars[each.name] for each in operation.scalars),
+            *(arguments.sizes[axis.name] for axis in operation.axes),
+        )
+        if status != library.lib.HOTFIRE_STATUS_OK:
+            words = library.lib.hotfire_context_error(execution.context)
+            raise Refused(ffi.string(words).decode(errors="replace"))
+
+    return call

@@ -1,0 +1,263 @@
+"""Searches a property's cases with Hypothesis and turns what it finds into a verdict."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+
+from hotfire.errors import InputError
+from hotfire.props.case import Case, parse
+from hotfire.props.execute import Broken, Subject, Unusable
+from hotfire.props.properties import PROPERTIES, Property
+from hotfire.props.runner import KernelInfo, Runner
+from hotfire.ref.registry import operation, operations
+from hotfire.verdict import Finding, Severity, Status, Verdict, worst
+
+PROFILES = {"quick": 40, "full": 400}
+"""Examples a property and kernel."""
+
+MAX_HANGS = 3
+"""Hangs after which a search stops shrinking: each costs the whole time-out."""
+
+MEAGRE_SHARE = 0.5
+"""If more cases than this prove nothing, the verdict is mistrusted."""
+
+
+class _Enough(BaseException):
+    """Ends a search at once; Hypothesis lets it through."""
+
+
+@dataclass
+class Search:
+    """What a search of one property on one kernel came to.
+
+    Args:
+        broken: the last failure, on the smallest case, or None.
+        case: that case.
+        n_cases: cases run, shrinking included.
+        n_to_failure: cases up to and including the first failure.
+        n_meagre: cases that proved nothing.
+        shapes: the sizes that were drawn.
+    """
+
+    broken: Broken | None = None
+    case: Case | None = None
+    n_cases: int = 0
+    n_to_failure: int = 0
+    n_meagre: int = 0
+    n_hangs: int = 0
+    shapes: set[tuple[int, ...]] = field(default_factory=set)
+
+    def run(self, subject: Subject, stated: Property, case: Case) -> None:
+        """Checks one case and keeps count."""
+        self.n_cases += 1
+        self.shapes.add(tuple(case.sizes.values()))
+        try:
+            if not stated.holds(subject, case):
+                self.n_meagre += 1
+        except Broken as broken:
+            self.n_to_failure = self.n_to_failure or self.n_cases
+            self.broken, self.case = broken, case
+            self.n_hangs += broken.status is Status.HUNG
+            if self.n_hangs >= MAX_HANGS:
+                raise _Enough from None
+            raise
+
+
+def search(
+    subject: Subject, stated: Property, max_examples: int, seed: int, shrink: bool = True
+) -> Search:
+    """Looks for a case on which the property does not hold, and for the smallest such."""
+    found = Search()
+    phases = [Phase.generate, *([Phase.shrink] if shrink else [])]
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        phases=phases,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(stated.cases(subject))
+    def check(case: Case) -> None:
+        found.run(subject, stated, case)
+
+    try:
+        check()
+    except (Broken, _Enough):
+        pass
+    return found
+
+
+def kernels_of(
+    runner: Runner, names: Iterable[str] = (), variant: str | None = None
+) -> Iterator[KernelInfo]:
+    """The worker's kernels of these operations, all if none are named.
+
+    Raises:
+        InputError: if an operation is not known, or nothing matches.
+    """
+    wanted = [operation(name).name for name in names]
+    matching = [
+        kernel
+        for kernel in runner.kernels
+        if kernel.operation in operations()
+        and (not wanted or kernel.operation in wanted)
+        and variant in (None, kernel.variant)
+    ]
+    if not matching:
+        offered = sorted({f"{each.operation}/{each.variant}" for each in runner.kernels})
+        raise InputError(
+            f"{runner.provider} offers no kernel for {', '.join(wanted) or 'any operation'}"
+            f"{f' in variant {variant}' if variant else ''}; it offers {', '.join(offered)}"
+        )
+    return iter(matching)
+
+
+def check_kernel(
+    runner: Runner,
+    kernel: KernelInfo,
+    *,
+    profile: str = "quick",
+    seed: int = 0,
+    only: str | None = None,
+    on_case: Callable[[], None] = lambda: None,
+) -> Verdict:
+    """Searches every property that applies to a kernel.
+
+    Args:
+        runner: the worker that runs it.
+        kernel: which.
+        profile: a name of `PROFILES`.
+        seed: of every search.
+        only: the one property to search, or None for all.
+        on_case: called after each property, for a progress display.
+    """
+    name = f"{runner.provider} {kernel.operation} {kernel.variant}"
+    reproduce = _command(runner, kernel, f"--profile {profile} --seed {seed}")
+    if kernel.unavailable:
+        return Verdict(
+            name=name, status=Status.SKIPPED, reason=kernel.unavailable, reproduce=reproduce
+        )
+    subject = Subject(runner, kernel, operation(kernel.operation))
+    start = time.monotonic()
+    searches: dict[str, Search] = {}
+    for stated in PROPERTIES:
+        if stated.applies(subject) and only in (None, stated.name):
+            try:
+                searches[stated.name] = search(subject, stated, PROFILES[profile], seed)
+            except Unusable as error:
+                raise InputError(f"{name}: the adapter failed: {error}") from error
+            on_case()
+    verdict = _verdict(name, runner, kernel, searches)
+    seconds = round(time.monotonic() - start, 3)
+    return replace(
+        verdict, reproduce=reproduce, measurements={**verdict.measurements, "seconds": seconds}
+    )
+
+
+def check_case(runner: Runner, kernel: KernelInfo, text: str, only: str | None = None) -> Verdict:
+    """Runs one case, given as text, through every property that applies, or through one."""
+    subject = Subject(runner, kernel, operation(kernel.operation))
+    case = parse(subject.operation, text)
+    searches: dict[str, Search] = {}
+    for stated in PROPERTIES:
+        if not stated.applies(subject) or not _speaks_of(stated, case, only):
+            continue
+        found = searches[stated.name] = Search()
+        try:
+            found.run(subject, stated, case)
+        except Broken:
+            pass
+        except Unusable as error:
+            raise InputError(f"{kernel.operation}: the adapter failed: {error}") from error
+    name = f"{runner.provider} {kernel.operation} {kernel.variant}"
+    return replace(
+        _verdict(name, runner, kernel, searches),
+        reproduce=_command(runner, kernel, f"--case {shlex.quote(text)}"),
+    )
+
+
+def _speaks_of(stated: Property, case: Case, only: str | None) -> bool:
+    """Which properties a case given as text goes through."""
+    if only is not None:
+        return stated.name == only
+    if case.mistake:
+        return stated.name == "refuses_mistakes"
+    designed = stated.name == "exact_on_designed_inputs"
+    return stated.name != "refuses_mistakes" and designed == (case.fill == "exact")
+
+
+def _verdict(
+    name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, Search]
+) -> Verdict:
+    findings = tuple(
+        _finding(runner, kernel, stated, each) for stated, each in searches.items() if each.broken
+    )
+    meagre = [
+        stated
+        for stated, each in searches.items()
+        if not each.broken and each.n_meagre > MEAGRE_SHARE * each.n_cases
+    ]
+    statuses = [each.broken.status for each in searches.values() if each.broken]
+    statuses += [Status.MISTRUSTED] * bool(meagre) + [Status.PASSED] * bool(searches)
+    shapes = set().union(*(each.shapes for each in searches.values()))
+    return Verdict(
+        name=name,
+        status=worst(statuses),
+        scope={
+            "provider": runner.provider,
+            "version": runner.version,
+            "operation": kernel.operation,
+            "variant": kernel.variant,
+            "properties": list(searches),
+        },
+        findings=findings,
+        measurements={
+            "n_cases": sum(each.n_cases for each in searches.values()),
+            "n_shapes": len(shapes),
+            "n_meagre": sum(each.n_meagre for each in searches.values()),
+        },
+        reason=f"most cases prove little: {', '.join(meagre)}" if meagre else "",
+    )
+
+
+def _finding(runner: Runner, kernel: KernelInfo, stated: str, found: Search) -> Finding:
+    assert found.broken is not None and found.case is not None
+    message = found.broken.message
+    if found.broken.stack:
+        message += "\n" + "\n".join(f"    {frame}" for frame in found.broken.stack)
+    case = str(found.case)
+    return Finding(
+        rule=found.broken.rule,
+        severity=found.broken.severity,
+        message=message,
+        remedy="run the line below; the case is as small as the search could make it",
+        reproduce=_command(runner, kernel, f"--property {stated} --case {shlex.quote(case)}"),
+        subject={
+            "operation": kernel.operation,
+            "provider": runner.provider,
+            "variant": kernel.variant,
+            "property": stated,
+            "case": case,
+        },
+    )
+
+
+def _command(runner: Runner, kernel: KernelInfo, rest: str) -> str:
+    provider = shlex.quote(runner.provider)
+    return (
+        f"hotfire props run {kernel.operation} --provider {provider} "
+        f"--variant {shlex.quote(kernel.variant)} {rest}"
+    )
+
+
+__all__ = ["PROFILES", "Search", "Severity", "check_case", "check_kernel", "kernels_of", "search"]

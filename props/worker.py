@@ -1,0 +1,100 @@
+"""The process that runs kernels.
+
+It loads one provider and then forks a runner that maps the arena and calls kernels. When the
+runner dies, this process says how and forks the next, so a crash costs milliseconds, not a new
+interpreter. Messages are tuples over one socket: see `hotfire.props.runner`, its other end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from importlib.resources import as_file, files
+from multiprocessing.connection import Connection
+
+from hotfire.errors import HotfireError, InputError, WorkerError
+from hotfire.props.arena import map_guarded
+from hotfire.props.provider import Call, Kernel, Provider, Refused, load
+
+
+def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int) -> None:
+    """Serves calls on the socket until its other end closes."""
+    connection = Connection(socket_fd)
+    try:
+        provider = load(name)
+    except HotfireError as error:
+        connection.send(("refused", type(error).__name__, str(error)))
+        return
+    connection.send(("loaded", provider.name, provider.version, _described(provider)))
+    while True:
+        runner = os.fork()
+        if runner == 0:
+            try:
+                _run(provider, connection, arena_fd, report_fd, capacity)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(runner, 0)
+        if not os.WIFSIGNALED(status):
+            return
+        connection.send(("died", os.WTERMSIG(status)))
+
+
+def _described(provider: Provider) -> list[tuple[str | bool, ...]]:
+    return [
+        (
+            kernel.operation,
+            kernel.variant,
+            kernel.unavailable,
+            kernel.checks_arguments,
+            kernel.row_invariant,
+            kernel.in_place,
+            kernel.reference_encoding,
+            kernel.any_code,
+        )
+        for kernel in provider.kernels
+    ]
+
+
+def _run(
+    provider: Provider, connection: Connection, arena_fd: int, report_fd: int, capacity: int
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with as_file(files("hotfire") / "_lib" / "libhotfire_guard.so") as path:
+        guard = ctypes.CDLL(str(path))
+    if guard.hotfire_guard_install(report_fd):
+        raise WorkerError("the signal handlers could not be installed")
+    base = map_guarded(arena_fd, capacity)
+    connection.send(("ready", os.getpid(), base))
+    while True:
+        try:
+            index, offsets, sizes, scalars = connection.recv()
+        except EOFError:
+            return
+        connection.send(_answer(provider.kernels[index], base, offsets, sizes, scalars))
+
+
+def _answer(
+    kernel: Kernel,
+    base: int,
+    offsets: Mapping[str, int | None],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
+) -> tuple[str, str]:
+    """Calls the kernel; an offset of None stands for NULL."""
+    pointers = {key: 0 if at is None else base + at for key, at in offsets.items()}
+    try:
+        kernel.call(Call(pointers, sizes, scalars))
+    except Refused as refusal:
+        return "refused", str(refusal)
+    except InputError as error:
+        return "error", str(error)
+    except Exception as error:  # an adapter's own bug must not look like a crash of the kernel
+        return "error", f"{type(error).__name__}: {error}"
+    return "ok", ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -1,0 +1,117 @@
+"""`hotfire props`: fuzz kernels, list them, hunt mutants."""
+
+from __future__ import annotations
+
+import click
+
+from hotfire.cli.options import verdict_command
+from hotfire.cli.progress import Progress
+from hotfire.verdict import Verdict, combine
+
+_profile = click.option(
+    "--profile",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
+    help="How many examples a property.",
+)
+_seed = click.option("--seed", type=int, default=0, show_default=True, help="Of every search.")
+_provider = click.option(
+    "--provider",
+    default="hotfire",
+    show_default=True,
+    help="hotfire, ggml, hotfire-mutants:NAME, or a Python file with provide().",
+)
+
+
+@click.group()
+def props() -> None:
+    """Fuzz kernels of any library against the float64 reference."""
+
+
+@props.command()
+@click.argument("operations", nargs=-1)
+@_provider
+@click.option("--variant", help="Only this variant of each operation.")
+@click.option("--property", "only", help="Only this property.")
+@click.option("--case", "text", help="Run this one case, as a finding prints it.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.01), default=5.0, show_default=True,
+    help="Seconds that one call may take before it is hung.",
+)
+@_profile
+@_seed
+@verdict_command
+def run(
+    operations: tuple[str, ...],
+    provider: str,
+    variant: str | None,
+    only: str | None,
+    text: str | None,
+    timeout: float,
+    profile: str,
+    seed: int,
+) -> Verdict:
+    """Search the properties of OPERATIONS, of all that the provider offers if none is named."""
+    from hotfire.cli.options import command_line
+    from hotfire.errors import InputError
+    from hotfire.props.properties import PROPERTIES
+    from hotfire.props.runner import Runner
+    from hotfire.props.search import check_case, check_kernel, kernels_of
+
+    names = [stated.name for stated in PROPERTIES]
+    if only is not None and only not in names:
+        raise InputError(f"property {only!r} is not known; expected one of: {', '.join(names)}")
+    if text is not None and len(operations) != 1:
+        raise InputError("--case needs exactly one operation; name it before the options")
+    parts: list[Verdict] = []
+    with Runner(provider, seconds=timeout) as runner:
+        kernels = list(kernels_of(runner, operations, variant))
+        with Progress(len(kernels)) as progress:
+            for kernel in kernels:
+                progress.step(f"{kernel.operation} {kernel.variant}")
+                if text is None:
+                    part = check_kernel(runner, kernel, profile=profile, seed=seed, only=only)
+                else:
+                    part = check_case(runner, kernel, text, only)
+                parts.append(part)
+        scope = {"provider": provider, "version": runner.version, "profile": profile, "seed": seed}
+    return combine(
+        f"props {provider}",
+        parts,
+        scope=scope,
+        reproduce=command_line(),
+        measurements={
+            "n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)
+        },
+    )
+
+
+@props.command("list")
+@_provider
+def list_(provider: str) -> None:
+    """Print what a provider offers: operation, variant, and why it cannot run here if so."""
+    from hotfire.cli.options import fail
+    from hotfire.errors import HotfireError
+    from hotfire.props.runner import Runner
+
+    try:
+        with Runner(provider) as runner:
+            for kernel in runner.kernels:
+                click.echo(f"{kernel.operation:20} {kernel.variant:10} {kernel.unavailable}".rstrip())
+    except HotfireError as error:
+        fail(error)
+
+
+@props.command()
+@click.argument("names", nargs=-1)
+@_profile
+@_seed
+@verdict_command
+def mutants(names: tuple[str, ...], profile: str, seed: int) -> Verdict:
+    """Hunt the mutants NAMES, or all: passed if every one is found."""
+    from hotfire.props import mutants as hunting
+
+    wanted = [hunting.named(name) for name in names] or hunting.mutants()
+    with Progress(len(wanted) + 1) as progress:
+        return hunting.hunt_all(wanted, profile, seed, progress.step)

@@ -1,0 +1,67 @@
+"""Shows a verdict: text, JSON, HTML, SARIF, JUnit, GitHub annotations."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from hotfire.errors import InputError
+from hotfire.verdict import Verdict, schema
+
+FORMATS = ("text", "json", "html", "sarif", "junit", "github")
+
+
+def render(verdict: Verdict, form: str) -> str:
+    """The verdict in one of `FORMATS`.
+
+    Raises:
+        InputError: if the format is not known.
+    """
+    if form not in FORMATS:
+        raise InputError(f"format {form!r} is not known; expected one of: {', '.join(FORMATS)}")
+    if form == "json":
+        return json.dumps(verdict.to_json(), indent=2) + "\n"
+    renderer: Callable[[Verdict], str] = import_module(f"hotfire.report.{form}").render
+    return renderer(verdict)
+
+
+def read(path: Path) -> Verdict:
+    """Reads a verdict that was written as JSON.
+
+    Raises:
+        InputError: if the file cannot be read, is not JSON, or does not fit the schema.
+    """
+    import jsonschema
+
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        jsonschema.validate(tree, schema())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+    except jsonschema.ValidationError as error:
+        raise InputError(f"{path} is not a verdict: at {error.json_path}: {error.message}") from error
+    return Verdict.from_json(tree)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that it is there whole or not at all.
+
+    Raises:
+        InputError: if it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as out:
+            out.write(text)
+        os.chmod(out.name, 0o644)
+        os.replace(out.name, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
