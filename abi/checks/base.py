@@ -1,0 +1,256 @@
+"""What every check works on: the two manifests, which record stands for which, and how it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from hotfire.abi.manifest import Field, Function, Manifest, Record, Type
+from hotfire.verdict import Finding, Severity
+
+_RESERVED = re.compile(r"^_*(reserved|padding|pad|unused|dummy|spare)\w*$", re.I)
+_SENTINEL = re.compile(r"(COUNT|MAX|LAST|END|NUM|TOTAL|SENTINEL|FORCE32|_N|Count|Max|Last|End)$")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of finding.
+
+    Args:
+        id: its name in output and waivers.
+        reason: why it matters, one sentence.
+        remedy: what to do about it.
+    """
+
+    id: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A record of the mirror and the library's record that it stands for."""
+
+    mirror: Record
+    library: Record
+
+    @property
+    def name(self) -> str:
+        """What findings call it: the library's name."""
+        return self.library.name
+
+
+@dataclass(frozen=True)
+class Use:
+    """How the library's functions use a record."""
+
+    by_value: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    embedded: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+    @property
+    def allocated_by_library(self) -> bool:
+        """Whether the mirror only ever sees records that the library itself made."""
+        return bool(self.returned) and not (self.by_value or self.written or self.embedded)
+
+
+class Comparison:
+    """The mirror as it was written against the library that is met.
+
+    Args:
+        mirror: what is checked.
+        library: what it is checked against.
+        names: the mirror's name of a record to the library's, where they differ.
+    """
+
+    def __init__(
+        self, mirror: Manifest, library: Manifest, names: dict[str, str] | None = None
+    ) -> None:
+        self.mirror = mirror
+        self.library = library
+        self._pairs = dict(names or {})
+        self._fields: dict[str, tuple[dict[str, Field], dict[str, Field]]] = {}
+        self._pair_by_name()
+        self._pair_by_use()
+
+    def _pair_by_name(self) -> None:
+        known = self.library.record_names
+        for record in self.mirror.records.values():
+            if record.name in self._pairs:
+                continue
+            for name in (record.name, *record.aliases):
+                if name in known:
+                    self._pairs[record.name] = known[name]
+                    break
+
+    def _pair_by_use(self) -> None:
+        """A record of another name stands for the one at the same place of a function or record."""
+        waiting: list[tuple[Type, Type]] = []
+        for function in self.mirror.functions.values():
+            other = self.counterpart(function)
+            if other is not None:
+                waiting.append((function.type, other.type))
+        for name, of in self.mirror.typedefs.items():
+            if name in self.library.typedefs:
+                waiting.append((of, self.library.typedefs[name]))
+        for mine, theirs in list(self._pairs.items()):
+            waiting += self._members(mine, theirs)
+        while waiting:
+            mine_type, their_type = waiting.pop()
+            if mine_type.is_record and their_type.is_record:
+                if mine_type.name not in self._pairs:
+                    self._pairs[mine_type.name] = their_type.name
+                    waiting += self._members(mine_type.name, their_type.name)
+                continue
+            if mine_type.kind != their_type.kind:
+                continue
+            if mine_type.to is not None and their_type.to is not None:
+                waiting.append((mine_type.to, their_type.to))
+            waiting += zip(mine_type.args or (), their_type.args or (), strict=False)
+
+    def _members(self, mine: str, theirs: str) -> list[tuple[Type, Type]]:
+        mirror, library = self.mirror.records.get(mine), self.library.records.get(theirs)
+        if mirror is None or library is None:
+            return []
+        others = {member.name: member.type for member in library.fields if member.name}
+        return [
+            (member.type, others[member.name]) for member in mirror.fields if member.name in others
+        ]
+
+    def counterpart(self, function: Function) -> Function | None:
+        """The library's function that one of the mirror's is meant to be."""
+        name = self.library.redirects.get(function.name, function.name)
+        return self.library.functions.get(name)
+
+    def library_record(self, mirror_name: str) -> str:
+        """The library's name of a record of the mirror, "" if it has none."""
+        return self._pairs.get(mirror_name, "")
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Records of which both sides know the layout, by name."""
+        found = []
+        for mine, theirs in sorted(self._pairs.items()):
+            mirror, library = self.mirror.records.get(mine), self.library.records.get(theirs)
+            if mirror and library and not mirror.opaque and not library.opaque:
+                found.append(Pair(mirror, library))
+        return found
+
+    @cached_property
+    def bound(self) -> list[tuple[Function, Function]]:
+        """Functions of the mirror beside the library's."""
+        found = []
+        for name in sorted(self.mirror.functions):
+            other = self.counterpart(self.mirror.functions[name])
+            if other is not None:
+                found.append((self.mirror.functions[name], other))
+        return found
+
+    @cached_property
+    def met_functions(self) -> list[Function]:
+        """The library's functions that the mirror's user can call: all, if it binds none itself."""
+        if not self.mirror.functions:
+            return [self.library.functions[name] for name in sorted(self.library.functions)]
+        return [theirs for _, theirs in self.bound]
+
+    @cached_property
+    def uses(self) -> dict[str, Use]:
+        """How each record of the library is used by the functions that the mirror can call."""
+        sets: dict[str, dict[str, set[str]]] = {}
+
+        def note(of: Type, how: str, where: str) -> None:
+            if of.is_record:
+                sets.setdefault(of.name, {}).setdefault(how, set()).add(where)
+
+        for function in self.met_functions:
+            note(function.type.target, "by_value", function.name)
+            note(function.type.target.target, "returned", function.name)
+            for arg in function.type.args or ():
+                note(arg, "by_value", function.name)
+                if arg.kind == "pointer":
+                    note(arg.target, "written", function.name)
+        for record in self.library.records.values():
+            for member in record.fields:
+                of = member.type
+                how = "embedded"
+                while of.kind in ("array", "pointer"):
+                    how = "behind" if of.kind == "pointer" else how
+                    of = of.target
+                note(of, how, f"{record.name}.{member.name}")
+        return {
+            name: Use(**{how: tuple(sorted(found)) for how, found in table.items()})
+            for name, table in sets.items()
+        }
+
+    def use(self, pair: Pair) -> Use:
+        """How the library uses a record."""
+        return self.uses.get(pair.library.name, Use())
+
+    def fields(self, pair: Pair) -> tuple[dict[str, Field], dict[str, Field]]:
+        """Both sides' fields by name, anonymous members in their place."""
+        if pair.mirror.name not in self._fields:
+            self._fields[pair.mirror.name] = self._new_fields(pair)
+        return self._fields[pair.mirror.name]
+
+    def _new_fields(self, pair: Pair) -> tuple[dict[str, Field], dict[str, Field]]:
+        library = _opened(self.library, pair.library, self.mirror, pair.mirror)
+        mirror = {}
+        for name, member in _opened(self.mirror, pair.mirror, self.library, pair.library).items():
+            # `from_` is how Python writes a field called `from`.
+            bare = name.rstrip("_")
+            mirror[bare if name not in library and bare in library else name] = member
+        return mirror, library
+
+    def shared(self, pair: Pair) -> Iterator[tuple[Field, Field]]:
+        """Fields of the same name on both sides, in the library's order."""
+        mirror, library = self.fields(pair)
+        for name, member in library.items():
+            if name in mirror:
+                yield mirror[name], member
+
+
+def _opened(
+    manifest: Manifest, record: Record, other_manifest: Manifest, other: Record
+) -> dict[str, Field]:
+    """A record's fields by name; a named member that the other side leaves unnamed is opened.
+
+    ctypes bindings often give an anonymous union a name of their own.
+    """
+    unnamed = {m.bit_offset for m in other.fields if not m.name and other_manifest.record(m.type)}
+    theirs = {member.name for member in other.fields}
+    found: dict[str, Field] = {}
+    for member in manifest.flat_fields(record):
+        inner = manifest.record(member.type)
+        if inner is not None and member.name not in theirs and member.bit_offset in unnamed:
+            found |= {m.name: m for m in manifest.flat_fields(inner, member.bit_offset)}
+        else:
+            found[member.name] = member
+    return found
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a field's name says that it only keeps space."""
+    return bool(_RESERVED.match(name))
+
+
+def is_sentinel(name: str) -> bool:
+    """Whether an enumerator's name says that it counts the others."""
+    return bool(_SENTINEL.search(name))
+
+
+def finding(
+    rule: Rule, severity: Severity, message: str, location: str = "", **subject: str
+) -> Finding:
+    """A finding of a rule, with the rule's remedy."""
+    return Finding(
+        rule=rule.id,
+        severity=severity,
+        message=message,
+        remedy=rule.remedy,
+        location=location,
+        subject={key.rstrip("_"): value for key, value in subject.items() if value},
+    )

@@ -1,0 +1,158 @@
+"""Fields and records that only one side has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hotfire.abi.checks.base import Comparison, Pair, Rule, finding, is_reserved
+from hotfire.abi.checks.relation import difference
+from hotfire.abi.manifest import Field, Type
+from hotfire.verdict import Finding, Severity
+
+FIELD_MISSING = Rule(
+    "FIELD_MISSING",
+    "the mirror never sets it, and what follows it may lie elsewhere",
+    "add the field where the library has it",
+)
+FIELD_EXTRA = Rule(
+    "FIELD_EXTRA",
+    "what the mirror writes there lands in another field, or past the end",
+    "remove the field from the mirror",
+)
+FIELD_RENAMED = Rule(
+    "FIELD_RENAMED",
+    "a field of another name at the same place may mean something else",
+    "rename the field if it is the same, else use the new one",
+)
+RECORD_UNMIRRORED = Rule(
+    "RECORD_UNMIRRORED",
+    "a bound function reaches a record that the mirror does not describe",
+    "declare the record, so that its layout is checked too",
+)
+RULES = (FIELD_MISSING, FIELD_EXTRA, FIELD_RENAMED, RECORD_UNMIRRORED)
+
+
+def check(both: Comparison) -> Iterator[Finding]:
+    """Fields by name in every pair, and records that bound functions reach."""
+    for pair in both.pairs:
+        yield from _pair(both, pair)
+    yield from _unmirrored(both)
+
+
+def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
+    mirror, library = both.fields(pair)
+    missing = {name: member for name, member in library.items() if name not in mirror}
+    extra = {name: member for name, member in mirror.items() if name not in library}
+    if not missing and not extra:
+        return
+    if _only_renamed(both, pair, missing, extra):
+        yield from _renamed(both, pair, missing, extra)
+        return
+    for name, member in missing.items():
+        yield finding(
+            FIELD_MISSING,
+            _missing_severity(both, pair, member),
+            f"{pair.name}.{name} ({member.type} at byte {member.offset}) is not in the mirror",
+            pair.library.location,
+            record=pair.name,
+            field=name,
+            mirror="absent",
+            library=f"{member.type} at {member.offset}",
+        )
+    for name, member in extra.items():
+        yield finding(
+            FIELD_EXTRA,
+            Severity.INFO if is_reserved(name) else Severity.SILENT_WRONG,
+            f"the library's {pair.name} has no {name}; the mirror has it at byte {member.offset}",
+            pair.library.location,
+            record=pair.name,
+            field=name,
+            mirror=f"{member.type} at {member.offset}",
+            library="absent",
+        )
+
+
+def _only_renamed(
+    both: Comparison, pair: Pair, missing: dict[str, Field], extra: dict[str, Field]
+) -> bool:
+    """Whether the layouts are the same and only names differ."""
+    if len(missing) != len(extra) or pair.mirror.size != pair.library.size:
+        return False
+    if any(mine.bit_offset != theirs.bit_offset for mine, theirs in both.shared(pair)):
+        return False
+    return all(
+        (mine.bit_offset, mine.bit_width) == (theirs.bit_offset, theirs.bit_width)
+        and both.mirror.width_of(mine) == both.library.width_of(theirs)
+        for mine, theirs in zip(extra.values(), missing.values(), strict=True)
+    )
+
+
+def _renamed(
+    both: Comparison, pair: Pair, missing: dict[str, Field], extra: dict[str, Field]
+) -> Iterator[Finding]:
+    for mine, theirs in zip(extra.values(), missing.values(), strict=True):
+        typed = difference(both, mine.type, theirs.type)
+        quiet = is_reserved(mine.name) or is_reserved(theirs.name)
+        yield finding(
+            FIELD_RENAMED,
+            Severity.INFO if quiet else Severity.LATENT,
+            f"{pair.name}.{theirs.name} ({theirs.type}) is called {mine.name} ({mine.type}) in the "
+            "mirror" + (f": {typed.why}" if typed else ""),
+            pair.library.location,
+            record=pair.name,
+            field=theirs.name,
+            mirror=mine.name,
+            library=theirs.name,
+        )
+
+
+def _missing_severity(both: Comparison, pair: Pair, member: Field) -> Severity:
+    mirror, _ = both.fields(pair)
+    first, last = member.bit_offset, member.bit_offset + both.library.width_of(member)
+    for mine in mirror.values():
+        over = mine.bit_offset < last and first < mine.bit_offset + both.mirror.width_of(mine)
+        if over and is_reserved(mine.name):
+            return Severity.INFO
+    if is_reserved(member.name):
+        return Severity.INFO
+    moved = any(mine.bit_offset != theirs.bit_offset for mine, theirs in both.shared(pair))
+    same_size = pair.mirror.size == pair.library.size
+    if pair.library.kind == "union" and same_size:
+        return Severity.INFO
+    at_tail = first >= pair.mirror.size * 8
+    hidden = not moved and (same_size or (at_tail and both.use(pair).allocated_by_library))
+    return Severity.LATENT if hidden else Severity.SILENT_WRONG
+
+
+def _unmirrored(both: Comparison) -> Iterator[Finding]:
+    covered = {both.library_record(name) for name in both.mirror.records}
+    seen: set[str] = set()
+    for _, function in both.bound:
+        parts = [*(function.type.args or ()), function.type.target]
+        for of, by_value in _reached(both, parts):
+            record = both.library.record(of)
+            if record is None or of.name in covered or of.name in seen:
+                continue
+            seen.add(of.name)
+            yield finding(
+                RECORD_UNMIRRORED,
+                Severity.MEMORY_UNSAFE if by_value else Severity.INFO,
+                f"{function.name} reaches {of.name} "
+                f"{'by value' if by_value else 'through a pointer'}, the mirror does not describe it",
+                record.location,
+                record=of.name,
+                function=function.name,
+                mirror="absent",
+                library=f"{record.size} bytes",
+            )
+
+
+def _reached(both: Comparison, parts: list[Type]) -> Iterator[tuple[Type, bool]]:
+    """Records in a function's types: by value or behind pointers, and inside those by value."""
+    for part in parts:
+        of, by_value = part, True
+        while of.kind in ("pointer", "array"):
+            by_value = by_value and of.kind == "array"
+            of = of.target
+        if of.is_record:
+            yield of, by_value

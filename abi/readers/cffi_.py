@@ -1,0 +1,287 @@
+"""cffi mirror to manifest: a cdef text, or a Python file or module that has an FFI object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hotfire.abi import target as targets
+from hotfire.abi.manifest import (
+    BOOL,
+    CHAR,
+    VOID,
+    Constant,
+    Enum,
+    Field,
+    Function,
+    Manifest,
+    Record,
+    Type,
+    array,
+    floating,
+    integer,
+    pointer,
+)
+from hotfire.errors import InputError
+
+_FLOATS = ("float", "double", "long double")
+
+
+def read_text(text: str, name: str = "cdef") -> Manifest:
+    """The manifest of a cdef text.
+
+    Raises:
+        InputError: if cffi does not accept it.
+    """
+    import cffi
+
+    ffi = cffi.FFI()
+    trees = keep_trees(ffi._parser)
+    try:
+        ffi.cdef(text)
+        return manifest_of(ffi, argument_names(trees))
+    except (cffi.FFIError, cffi.CDefError) as error:
+        raise InputError(f"{name}: cffi refuses the cdef: {error}") from error
+
+
+def read_files(files: Sequence[Path]) -> Manifest:
+    """The manifest of cdef files, read as one text."""
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"expected a cdef, found no file {file}")
+    return read_text("\n".join(file.read_text() for file in files), str(files[0]))
+
+
+def read(mirror: str, *, python: str = "") -> Manifest:
+    """The manifest of a cdef file, or of a `.py` file or module that has an FFI object.
+
+    Args:
+        mirror: the file's path or the module's dotted name.
+        python: the interpreter that has what the module imports; "" for this one.
+    """
+    path = Path(mirror)
+    if path.is_file() and path.suffix != ".py":
+        return read_files([path])
+    if path.suffix in (".py", ".txt", ".cdef", ".h"):
+        if not path.is_file():
+            raise InputError(f"expected a cffi mirror, found no file {mirror}")
+    from hotfire.abi.readers import child
+
+    return child.read("hotfire.abi.readers.cffi_", [mirror], f"cffi:{mirror}", python)
+
+
+def from_ffi(ffi: Any) -> Manifest:
+    """The manifest of an in-line FFI object of this process; argument names are not known."""
+    return manifest_of(ffi, {})
+
+
+def keep_trees(parser: Any) -> list[Any]:
+    """A list that fills with the syntax trees that a cffi parser makes, for argument names."""
+    trees: list[Any] = []
+    parse = parser._parse
+
+    def keep(text: str) -> Any:
+        found = parse(text)
+        trees.append(found[0])
+        return found
+
+    parser._parse = keep
+    return trees
+
+
+def argument_names(trees: Iterable[Any]) -> dict[str, tuple[str, ...]]:
+    """The names of each function's arguments; cffi itself forgets them."""
+    from pycparser import c_ast
+
+    found: dict[str, tuple[str, ...]] = {}
+    for tree in trees:
+        for node in tree.ext:
+            if isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
+                params = node.type.args.params if node.type.args else ()
+                found[node.name] = tuple(getattr(p, "name", None) or "" for p in params)
+    return found
+
+
+class _Reader:
+    """Turns cffi's types into ours, and keeps the records and enums that it meets."""
+
+    def __init__(self, ffi: Any) -> None:
+        self.ffi = ffi
+        self.records: dict[str, Record] = {}
+        self.enums: dict[str, Enum] = {}
+        self.names: dict[Any, str] = {}
+
+    def type_of(self, ctype: Any, owner: str = "") -> Type:
+        """One type; `owner` names a record without a name."""
+        kind = ctype.kind
+        if kind == "void":
+            return VOID
+        if kind == "pointer":
+            return pointer(self.type_of(ctype.item, owner))
+        if kind == "array":
+            return array(self.type_of(ctype.item, owner), ctype.length)
+        if kind == "function":
+            return self._function(ctype, owner)
+        if kind in ("struct", "union"):
+            return self._record(ctype, owner)
+        if kind == "enum":
+            return self._enum(ctype, owner)
+        return self._primitive(ctype)
+
+    def _primitive(self, ctype: Any) -> Type:
+        name, size = ctype.cname, self.ffi.sizeof(ctype)
+        if name == "_Bool":
+            return BOOL
+        if name == "char":
+            return CHAR
+        if name in _FLOATS:
+            return floating(size)
+        if "Complex" in name:
+            return Type("bytes", size)
+        return integer(size, int(self.ffi.cast(ctype, -1)) < 0)
+
+    def _function(self, ctype: Any, owner: str) -> Type:
+        args = tuple(self.type_of(arg, owner) for arg in ctype.args)
+        # A function pointer is `function` to cffi, which hides the pointer.
+        found = Type(
+            "function",
+            to=self.type_of(ctype.result, owner),
+            args=args,
+            variadic=ctype.ellipsis,
+        )
+        return pointer(found)
+
+    def _name(self, ctype: Any, owner: str) -> str:
+        if ctype not in self.names:
+            name = str(ctype.cname)
+            for word in ("struct ", "union ", "enum "):
+                name = name.removeprefix(word)
+            unnamed = "$" in name
+            self.names[ctype] = owner if owner and (unnamed or "." not in owner) else name
+        return self.names[ctype]
+
+    def _record(self, ctype: Any, owner: str) -> Type:
+        name = self._name(ctype, owner)
+        found = Type(ctype.kind, name=name)
+        if name in self.records:
+            return found
+        self.records[name] = Record(name, ctype.kind, opaque=True)
+        members = ctype.fields
+        if members is None:
+            return found
+        fields = []
+        packed = False
+        for index, (member, place) in enumerate(members):
+            of = self.type_of(place.type, f"{name}.{member or f'anonymous{index + 1}'}")
+            bits = place.bitsize if place.bitsize >= 0 else None
+            first = place.offset * 8 + (place.bitshift if bits is not None else 0)
+            fields.append(Field(member, of, first, bits))
+            sized = place.type.kind != "array" or place.type.length is not None
+            if bits is None and sized and place.offset % self.ffi.alignof(place.type):
+                packed = True
+        self.records[name] = Record(
+            name, ctype.kind, self.ffi.sizeof(ctype), self.ffi.alignof(ctype), tuple(fields), packed
+        )
+        return found
+
+    def _enum(self, ctype: Any, owner: str) -> Type:
+        name = self._name(ctype, owner)
+        if name not in self.enums:
+            signed = int(self.ffi.cast(ctype, -1)) < 0
+            values = tuple((label, value) for label, value in ctype.relements.items())
+            ordered = tuple(sorted(values, key=lambda item: item[1]))
+            self.enums[name] = Enum(name, integer(self.ffi.sizeof(ctype), signed), ordered)
+        return Type("enum", name=name)
+
+
+def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]]) -> Manifest:
+    """What an FFI object (ABI mode, in line) declares."""
+    reader = _Reader(ffi)
+    functions: dict[str, Function] = {}
+    typedefs: dict[str, Type] = {}
+    aliases: dict[str, set[str]] = {}
+    declarations = ffi._parser._declarations
+    # Tags first: cffi calls a struct by its typedef where it has one.
+    tagged = ("struct", "union", "enum")
+    for key in sorted(declarations, key=lambda key: (key.partition(" ")[0] not in tagged, key)):
+        word, _, name = key.partition(" ")
+        if "$" in name:
+            continue
+        if word == "function":
+            with ffi._lock:
+                found = reader.type_of(ffi._get_cached_btype(declarations[key][0]))
+            functions[name] = _named(name, found.target, names.get(name, ()))
+        elif word in tagged:
+            reader.type_of(ffi.typeof(f"{word} {name}"), name)
+        elif word == "typedef":
+            found = reader.type_of(ffi.typeof(name), name)
+            if found.is_record or found.kind == "enum":
+                aliases.setdefault(found.name, set()).add(name)
+            else:
+                typedefs[name] = found
+    labels = {label for enum in reader.enums.values() for label, _ in enum.values}
+    constants = {
+        name: Constant(name, value)
+        for name, value in ffi._parser._int_constants.items()
+        if name not in labels
+    }
+    return Manifest(
+        source="cffi",
+        target=targets.host(),
+        pointer_size=ffi.sizeof("void *"),
+        records={n: replace(r, aliases=_other(aliases, n)) for n, r in reader.records.items()},
+        enums={n: replace(e, aliases=_other(aliases, n)) for n, e in reader.enums.items()},
+        functions=functions,
+        constants=constants,
+        typedefs=typedefs,
+        declared=frozenset([*reader.records, *reader.enums, *functions, *constants, *typedefs]),
+    )
+
+
+def _named(name: str, of: Type, names: tuple[str, ...]) -> Function:
+    # `(void)` and `...` are parameters to the C parser.
+    return Function(name, of, names[: len(of.args or ())])
+
+
+def _other(aliases: dict[str, set[str]], name: str) -> tuple[str, ...]:
+    return tuple(sorted(aliases.get(name, set()) - {name}))
+
+
+def _ffi_of(module: Any) -> Any:
+    """The FFI object of a module, under whatever name it has."""
+    import cffi
+
+    found = [value for value in vars(module).values() if isinstance(value, cffi.FFI)]
+    if not found:
+        raise InputError("the module has no cffi.FFI object at its top level")
+    return found[0]
+
+
+def _main() -> None:
+    import cffi.cparser
+
+    from hotfire.abi.readers import child, modules, recorder
+
+    out = child.take_stdout()
+    trees: list[Any] = []
+    parse = cffi.cparser.Parser._parse
+
+    def keep(parser: Any, text: str) -> Any:
+        found = parse(parser, text)
+        trees.append(found[0])
+        return found
+
+    patched: Any = cffi.cparser.Parser
+    patched._parse = keep
+    recorder.pretend_libraries_exist()
+    any_ffi: Any = cffi.FFI
+    any_ffi.dlopen = lambda self, name, flags=0: recorder.Library(name)
+    ffi = _ffi_of(modules.load(sys.argv[1]))
+    child.give(out, manifest_of(ffi, argument_names(trees)))
+
+
+if __name__ == "__main__":
+    _main()

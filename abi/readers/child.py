@@ -1,0 +1,74 @@
+"""Runs a reader in a process of its own, for mirrors that run their own code when imported.
+
+The child prints one manifest; whatever the mirror itself prints goes to stderr. A mirror that
+raises, exits, crashes or hangs costs the child, not the caller.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from hotfire.abi import manifest
+from hotfire.abi.manifest import Manifest
+from hotfire.errors import InputError
+
+SECONDS = 60
+
+
+def read(module: str, arguments: Sequence[str], what: str, python: str = "") -> Manifest:
+    """The manifest that `python -m module arguments` prints.
+
+    Args:
+        module: of hotfire, run as a program.
+        arguments: its own.
+        what: the mirror's name for messages.
+        python: the interpreter that has what the mirror imports; "" for this one.
+
+    Raises:
+        InputError: if the child gives no manifest, with the last line of what it said.
+    """
+    path = [entry for entry in sys.path if entry and os.path.isdir(entry)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    try:
+        done = subprocess.run(
+            [python or sys.executable, "-m", module, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError as error:
+        raise InputError(f"expected an interpreter, cannot run {python}: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise InputError(f"{what}: importing the mirror took longer than {SECONDS} s") from error
+    if done.returncode != 0 or not done.stdout:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        why = said[-1].strip() if said else f"it ended with code {done.returncode}"
+        raise InputError(f"{what}: the mirror cannot be imported: {why}")
+    return manifest.load(done.stdout, what)
+
+
+def take_stdout() -> int:
+    """A descriptor for the manifest, after pointing the process's own stdout at stderr."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    return kept
+
+
+def give(descriptor: int, found: Manifest) -> None:
+    """Writes the manifest for the parent, and leaves without the mirror's exit handlers."""
+    data = manifest.dump(found, locations=True).encode()
+    while data:
+        data = data[os.write(descriptor, data) :]
+    sys.stderr.flush()
+    os._exit(0)

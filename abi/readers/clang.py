@@ -1,0 +1,213 @@
+"""A header, parsed by libclang for any target, with headers of our own for the C library's."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotfire.abi import target as targets
+from hotfire.errors import InputError
+
+STUBS = Path(__file__).parent / "include"
+UNIT = "hotfire_unit.c"
+VALUE = "hotfire_value_"
+TEXT = "hotfire_text_"
+
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*((?:\\\n|[^\n])*)", re.M)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*$")
+# Words that an expression with a value cannot hold; they would only confuse the parser.
+_NO_VALUE = re.compile(
+    r"[{};#]|\b(?:__attribute__|__declspec|_Pragma|__pragma|extern|static|inline|__inline"
+    r"|typedef|struct|union|enum|do|while|for|if|return|void|const|__asm__|defined)\b"
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A parsed header: the translation unit, and the macros that were looked at.
+
+    Args:
+        root: the cursor of the translation unit.
+        headers: the files that were named, resolved.
+        renames: macros whose body is one identifier, and the text that they expand to.
+        triple: of the target as the compiler names it.
+        pointer_size: bytes.
+        defines: those in force, `NAME` or `NAME=VALUE`, sorted.
+    """
+
+    root: Any
+    headers: tuple[Path, ...]
+    triple: str
+    pointer_size: int
+    defines: tuple[str, ...]
+    value_macros: tuple[str, ...]
+    rename_macros: tuple[str, ...]
+
+
+def parse(
+    headers: Sequence[Path],
+    *,
+    target: str = "",
+    include: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    language: str = "c",
+) -> Unit:
+    """Parses headers together as one translation unit.
+
+    Args:
+        headers: files, included in this order.
+        target: a triple or a short name; "" for this machine.
+        include: folders that are searched for included files.
+        defines: `NAME` or `NAME=VALUE`.
+        language: c or c++.
+
+    Raises:
+        InputError: if a file is missing, the target is unknown, or the text does not parse.
+    """
+    from clang import cindex
+
+    for header in headers:
+        if not header.is_file():
+            raise InputError(f"expected a header, found no file {header}")
+    paths = tuple(header.resolve() for header in headers)
+    values, renames = _macros(paths)
+    arguments = [
+        *_arguments(target, include, defines, language),
+        *(f"-I{folder}" for folder in dict.fromkeys(path.parent for path in paths)),
+    ]
+    source = _source(paths, values, renames)
+    try:
+        unit = cindex.Index.create().parse(UNIT, args=arguments, unsaved_files=[(UNIT, source)])
+    except cindex.TranslationUnitLoadError as error:
+        raise InputError(
+            f"libclang cannot parse {headers[0]} with {' '.join(arguments)}"
+        ) from error
+    _require_clean(unit, headers)
+    triple, width = _target_of(unit)
+    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)), values, renames)
+
+
+def _arguments(
+    target: str, include: Sequence[Path], defines: Sequence[str], language: str
+) -> list[str]:
+    for folder in include:
+        if not folder.is_dir():
+            raise InputError(f"expected a folder of headers for -I, found no folder {folder}")
+    standard = "c++17" if language == "c++" else "gnu11"
+    return [
+        "-x",
+        language,
+        f"-std={standard}",
+        "-nostdinc",
+        "-ferror-limit=0",
+        "-w",
+        f"--target={targets.triple(target or targets.host())}",
+        *(f"-I{folder}" for folder in include),
+        *(f"-D{define}" for define in defines),
+        f"-isystem{STUBS}",
+    ]
+
+
+def _macros(paths: Iterable[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of macros that may have a value, and of those that may only rename something."""
+    values: dict[str, None] = {}
+    renames: dict[str, None] = {}
+    for path in paths:
+        text = path.read_text(errors="replace")
+        for name, parameters, body in _DEFINE.findall(text):
+            body = _COMMENT.sub(" ", body).replace("\\\n", " ").strip()
+            if not body or (parameters and "(" not in body):
+                continue
+            if parameters or _IDENTIFIER.match(body):
+                renames[name] = None
+            elif not _NO_VALUE.search(body) and body.count("(") == body.count(")"):
+                values[name] = None
+    return tuple(values), tuple(renames)
+
+
+def _source(paths: Iterable[Path], values: Iterable[str], renames: Iterable[str]) -> str:
+    """C text that includes the headers and lets the compiler itself evaluate each macro."""
+    lines = [f'#include "{path}"' for path in paths]
+    lines += ["#define HOTFIRE_TEXT_(x) #x", "#define HOTFIRE_TEXT(x) HOTFIRE_TEXT_(x)"]
+    for name in values:
+        lines += [f"#ifdef {name}", f"static const __auto_type {VALUE}{name} = ({name});", "#endif"]
+    for name in renames:
+        lines += [
+            f"#ifdef {name}",
+            f"static const __auto_type {VALUE}{name} = ({name});",
+            f"static const char {TEXT}{name}[] = HOTFIRE_TEXT({name});",
+            "#endif",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _require_clean(unit: Any, headers: Sequence[Path]) -> None:
+    """Errors in the headers are the user's to see; those in our own text are macros without a value."""
+    errors = [
+        str(found)
+        for found in unit.diagnostics
+        if found.severity >= 3 and str(found.location.file) != UNIT
+    ]
+    missing = [str(f) for f in unit.diagnostics if f.severity >= 4 and str(f.location.file) == UNIT]
+    if errors or missing:
+        shown = "\n  ".join((errors + missing)[:10])
+        raise InputError(
+            f"{headers[0]} does not parse; pass its folders with -I and its macros with -D:\n  {shown}"
+        )
+
+
+class _String(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("private_flags", ctypes.c_uint)]
+
+
+def _target_of(unit: Any) -> tuple[str, int]:
+    """The triple and the width of a pointer in bytes that libclang settled on."""
+    from clang.cindex import conf
+
+    library = conf.lib
+    library.clang_getTranslationUnitTargetInfo.restype = ctypes.c_void_p
+    info = ctypes.c_void_p(library.clang_getTranslationUnitTargetInfo(unit))
+    library.clang_TargetInfo_getTriple.restype = _String
+    library.clang_TargetInfo_getTriple.argtypes = [ctypes.c_void_p]
+    library.clang_TargetInfo_getPointerWidth.argtypes = [ctypes.c_void_p]
+    text = library.clang_TargetInfo_getTriple(info)
+    triple = ctypes.string_at(text.data).decode()
+    width = library.clang_TargetInfo_getPointerWidth(info)
+    library.clang_TargetInfo_dispose(info)
+    if width <= 0:
+        raise InputError(f"libclang does not know the target {triple}")
+    return triple, width // 8
+
+
+def evaluate(cursor: Any) -> int | float | str | None:
+    """The value of a variable's initialiser, None if the compiler finds none."""
+    from clang.cindex import conf
+
+    library = conf.lib
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p
+    result = library.clang_Cursor_Evaluate(cursor)
+    if not result:
+        return None
+    handle = ctypes.c_void_p(result)
+    library.clang_EvalResult_getAsLongLong.restype = ctypes.c_longlong
+    library.clang_EvalResult_getAsUnsigned.restype = ctypes.c_ulonglong
+    library.clang_EvalResult_getAsDouble.restype = ctypes.c_double
+    library.clang_EvalResult_getAsStr.restype = ctypes.c_char_p
+    try:
+        kind = library.clang_EvalResult_getKind(handle)
+        if kind == 1 and library.clang_EvalResult_isUnsignedInt(handle):
+            return int(library.clang_EvalResult_getAsUnsigned(handle))
+        if kind == 1:
+            return int(library.clang_EvalResult_getAsLongLong(handle))
+        if kind == 2:
+            return float(library.clang_EvalResult_getAsDouble(handle))
+        if kind == 4:
+            return bytes(library.clang_EvalResult_getAsStr(handle)).decode(errors="replace")
+        return None
+    finally:
+        library.clang_EvalResult_dispose(handle)

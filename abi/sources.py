@@ -1,0 +1,123 @@
+"""What a side of a comparison can be, and how each is read: one word on the command line.
+
+A side is `ctypes:FILE_OR_MODULE`, `cffi:FILE_OR_MODULE`, `header:FILE`, `dwarf:FILE`,
+`exports:FILE`, or a path whose name tells: `.h`, `.json`, `.so`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hotfire.abi.manifest import Manifest
+from hotfire.errors import InputError
+
+KINDS = ("header", "manifest", "dwarf", "exports", "ctypes", "cffi")
+_SUFFIXES = {".json": "manifest", ".o": "dwarf", ".so": "dwarf"}
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How headers and mirrors are read.
+
+    Args:
+        include: folders of included files.
+        defines: `NAME` or `NAME=VALUE`.
+        target: of headers; "" for this machine.
+        language: of headers, c or c++.
+        python: the interpreter for mirrors that are imported; "" for this one.
+    """
+
+    include: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    target: str = ""
+    language: str = "c"
+    python: str = ""
+
+
+def split(side: str) -> tuple[str, str]:
+    """The kind of a side and its path or module.
+
+    Raises:
+        InputError: if the kind cannot be told.
+    """
+    kind, colon, rest = side.partition(":")
+    if colon and kind in KINDS:
+        if not rest:
+            raise InputError(f"expected a file or a module after {kind}:, got nothing")
+        return kind, rest
+    name = Path(side).name
+    if name.endswith(_HEADERS):
+        return "header", side
+    for suffix, found in _SUFFIXES.items():
+        if name.endswith(suffix) or (suffix == ".so" and ".so." in name):
+            return found, side
+    known = ", ".join(f"{kind}:" for kind in KINDS)
+    raise InputError(
+        f"cannot tell what {side!r} is; expected a .h, .json or .so file, or one of {known} before it"
+    )
+
+
+def read(side: str, reading: Reading, names: Iterable[str] = ()) -> Manifest:
+    """The manifest of one side.
+
+    Args:
+        side: as this module's first lines say.
+        reading: how to read it.
+        names: what the other side speaks of, so that only that is looked for.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
+    kind, rest = split(side)
+    if kind == "ctypes":
+        from hotfire.abi.readers import ctypes_
+
+        return ctypes_.read(rest, python=reading.python)
+    if kind == "cffi":
+        from hotfire.abi.readers import cffi_
+
+        return cffi_.read(rest, python=reading.python)
+    if kind == "header":
+        return read_headers([Path(rest)], reading, names)
+    if kind == "manifest":
+        return Manifest.read(Path(rest))
+    if kind == "exports":
+        return read_exports(Path(rest))
+    from hotfire.abi.readers import dwarf
+
+    wanted = frozenset(names)
+    return dwarf.read(Path(rest), names=wanted or None)
+
+
+def read_headers(headers: Sequence[Path], reading: Reading, names: Iterable[str] = ()) -> Manifest:
+    """The manifest of headers that are included together."""
+    from hotfire.abi.readers import header
+
+    return header.read(
+        headers,
+        target=reading.target,
+        include=reading.include,
+        defines=reading.defines,
+        language=reading.language,
+        names=names,
+    )
+
+
+def read_exports(path: Path) -> Manifest:
+    """What a library exports: from its ELF, or from a text file with one name a line."""
+    from hotfire.abi.readers import elf
+
+    if path.suffix != ".txt":
+        return elf.read(path)
+    if not path.is_file():
+        raise InputError(f"expected a list of symbols, found no file {path}")
+    names = tuple(sorted(line.strip() for line in path.read_text().splitlines() if line.strip()))
+    return Manifest(source="exports", target="", exports=names)
+
+
+def with_exports(library: Manifest, exports: Manifest) -> Manifest:
+    """A header's manifest that also knows what the built library exports and needs."""
+    return replace(library, exports=exports.exports, needed=exports.needed)
