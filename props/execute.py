@@ -102,7 +102,9 @@ def execute_mistake(
         offsets[mistake.misaligned] = places[mistake.misaligned].offset - 1
     if mistake.overlapping:
         first = subject.operation.inputs[0]
-        offsets[mistake.overlapping] = places[first.name].offset + first.format.block_size
+        output = next(each for each in subject.operation.outputs if each.name == mistake.overlapping)
+        shift = output.format.block_size if output.in_place == first.name else 0
+        offsets[output.name] = places[first.name].offset + shift
     outcome = subject.runner.call(
         subject.kernel, offsets, mistake.case.sizes, mistake.case.scalars
     )

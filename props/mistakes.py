@@ -17,7 +17,8 @@ class Mistake:
         case: the case with the wrong sizes and scalars.
         null: the operand that is NULL, or "".
         misaligned: the operand that lies one byte off, or "".
-        overlapping: the output that lies one element into the first input, or "".
+        overlapping: the output that lies on the first input, or one element into it where the
+            operation allows exactly on it, or "".
     """
 
     case: Case

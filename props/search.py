@@ -145,7 +145,11 @@ def check_kernel(
     reproduce = _command(runner, kernel, f"--profile {profile} --seed {seed}")
     if kernel.unavailable:
         return Verdict(
-            name=name, status=Status.SKIPPED, reason=kernel.unavailable, reproduce=reproduce
+            name=name,
+            status=Status.SKIPPED,
+            reason=kernel.unavailable,
+            reproduce=reproduce,
+            scope={"operation": kernel.operation, "variant": kernel.variant},
         )
     subject = Subject(runner, kernel, operation(kernel.operation))
     start = time.monotonic()

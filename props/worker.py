@@ -22,6 +22,7 @@ from hotfire.props.provider import Call, Kernel, Provider, Refused, load
 
 def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int) -> None:
     """Serves calls on the socket until its other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     connection = Connection(socket_fd)
     try:
         provider = load(name)
@@ -61,7 +62,6 @@ def _described(provider: Provider) -> list[tuple[str | bool, ...]]:
 def _run(
     provider: Provider, connection: Connection, arena_fd: int, report_fd: int, capacity: int
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with as_file(files("hotfire") / "_lib" / "libhotfire_guard.so") as path:
         guard = ctypes.CDLL(str(path))
     if guard.hotfire_guard_install(report_fd):

@@ -101,3 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
             "and commit it:\n" + "\n".join(lines)
         )
     options.cdef.write_text(kernel_cdef(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

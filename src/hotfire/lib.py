@@ -18,6 +18,7 @@ from typing import Any
 
 import cffi
 
+from hotfire.abi.manifest import Manifest
 from hotfire.errors import LibraryError, StaleLibraryError
 from hotfire.ref.c_header import kernel_cdef
 
@@ -59,6 +60,14 @@ def cdef() -> str:
 
 
 @cache
+def mirror() -> Manifest:
+    """What cffi makes of these declarations."""
+    from hotfire.abi.readers import cffi_
+
+    return cffi_.read_text(cdef(), "hotfire.cdef")
+
+
+@cache
 def load(name: str = CORE) -> Library:
     """Loads a built library of that name; see `load_path`."""
     return load_path(path(name))
@@ -83,14 +92,13 @@ def load_path(where: Path) -> Library:
 
 def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
     from hotfire.abi.layout import compare_layout
-    from hotfire.abi.readers import cffi_
 
     if lib.hotfire_abi_version() != lib.HOTFIRE_ABI_VERSION:
         raise StaleLibraryError(
             f"{where} has ABI version {lib.hotfire_abi_version()}, this package expects "
             f"{lib.HOTFIRE_ABI_VERSION}; build it again with `make build`"
         )
-    drift = compare_layout(cffi_.from_ffi(ffi), _layout(ffi, lib))
+    drift = compare_layout(mirror(), _layout(ffi, lib))
     if drift:
         listed = "; ".join(found.message for found in drift[:5])
         raise StaleLibraryError(

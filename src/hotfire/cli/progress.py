@@ -30,6 +30,11 @@ class Progress:
         )
         self._task = self._bar.add_task("", total=total)
 
+    def more(self, steps: int) -> None:
+        """Adds steps to the total."""
+        task = self._bar.tasks[self._task]
+        self._bar.update(self._task, total=(task.total or 0) + steps)
+
     def step(self, what: str) -> None:
         """One more step, and what it is about."""
         self._bar.update(self._task, description=what, advance=1)
