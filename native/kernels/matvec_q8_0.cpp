@@ -6,6 +6,7 @@ HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_neighbour_scale,
                "rows after the fifth take their scales from the row before");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_scale_in_f16, "the product of scales is rounded to f16");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_unsigned_codes, "codes of x lose their sign");
+HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_code_128_clipped, "the code -128 of x counts as -127");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_multiple_unchecked,
                "an n_cols that is no multiple of 32 is accepted");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_reads_past_end, "weight is read one block past its end");
@@ -19,11 +20,11 @@ HOTFIRE_VARIANTS(matvec_q8_0, const hotfire_block_q8_0 *weight, const hotfire_bl
 namespace hotfire::HOTFIRE_ISA {
 
 static Codes matvec_q8_0_codes(const hotfire_block_q8_0 &block) {
-    if (!matvec_q8_0_unsigned_codes)
+    if (!matvec_q8_0_unsigned_codes && !matvec_q8_0_code_128_clipped)
         return codes(block);
     hotfire_block_q8_0 broken = block;
     for (int8_t &code : broken.qs)
-        code = static_cast<int8_t>(code & 127);
+        code = static_cast<int8_t>(matvec_q8_0_unsigned_codes ? code & 127 : code + (code == -128));
     return codes(broken);
 }
 

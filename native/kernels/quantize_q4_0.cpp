@@ -40,7 +40,7 @@ static float quantize_q4_0_peak(const float *x) {
 
 static void quantize_q4_0_block(const float *x, hotfire_block_q4_0 *y) {
     const float d = quantize_q4_0_peak(x) / -8;
-    const float inverse = d == 0 || __builtin_fabsf(1 / d) > __FLT_MAX__ ? 0 : 1 / d;
+    const float inverse = __builtin_fabsf(1 / d) > __FLT_MAX__ ? 0 : 1 / d; // 0 too if d is
     int8_t values[BLOCK_LEN];
     for (int64_t i = 0; i < BLOCK_LEN; i += WIDTH) {
         const Vec scaled = load(x + i) * inverse;

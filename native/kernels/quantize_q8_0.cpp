@@ -6,8 +6,6 @@ HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_scale_rounded_first,
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_peak_signed, "the peak is the greatest x, not |x|");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_peak_of_half, "the peak is sought in 16 of 32 values");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_last_block_dropped, "the last block is not written");
-HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_tiny_block_unguarded,
-               "1 / d may overflow, so that a tiny block gets codes of infinity");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_reads_past_end, "x is read one element past its end");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_writes_past_end, "y is written one block past its end");
 
@@ -30,8 +28,7 @@ static void quantize_q8_0_block(const float *x, hotfire_block_q8_0 *y) {
     y->d = to_f16(d);
     if (quantize_q8_0_scale_rounded_first)
         d = to_f32(y->d);
-    const bool is_tiny = 1 / d > __FLT_MAX__ && !quantize_q8_0_tiny_block_unguarded;
-    const float inverse = is_tiny || d == 0 ? 0 : 1 / d;
+    const float inverse = 1 / d > __FLT_MAX__ ? 0 : 1 / d; // 0 too if d is
     for (int64_t i = 0; i < BLOCK_LEN; i += WIDTH) {
         const Vec scaled = load(x + i) * inverse;
         const float to_even = 0x1.8p23f;

@@ -6,7 +6,7 @@ HOTFIRE_MUTANT(softmax, softmax_max_of_first_columns,
 HOTFIRE_MUTANT(softmax, softmax_short_sum, "the last column is left out of the sum");
 HOTFIRE_MUTANT(softmax, softmax_tail_dropped,
                "columns past the last multiple of 8 are left out of the sum");
-HOTFIRE_MUTANT(softmax, softmax_weights_in_f16, "the sum is rounded to f16");
+HOTFIRE_MUTANT(softmax, softmax_sum_in_f16, "the sum is rounded to f16");
 HOTFIRE_MUTANT(softmax, softmax_neighbour_sum,
                "rows after the fifth are divided by the fifth row's sum");
 HOTFIRE_MUTANT(softmax, softmax_mask_leaks, "a masked column weighs a little");
@@ -48,7 +48,7 @@ static float softmax_weights(const float *x, float *y, int64_t n_cols) {
                                                     : n_cols;
     for (int64_t i = n_summed; i < n_cols; ++i)
         total -= y[i];
-    return softmax_weights_in_f16 ? to_f32(to_f16(total)) : total;
+    return softmax_sum_in_f16 ? to_f32(to_f16(total)) : total;
 }
 
 void softmax(const float *x, float *y, int64_t n_rows, int64_t n_cols) {
