@@ -52,6 +52,21 @@ HOTFIRE_API hotfire_status hotfire_dequantize_q8_0(const hotfire_exec *exec,
     int64_t n_rows,
     int64_t n_cols);
 
+/*! hotfire_matvec_bf16() : Multiplies a bf16 matrix by a f32 vector.
+ *  y[r] = sum_k weight[r, k] * x[k]
+ *  weight: [n_rows, n_cols] bf16, the matrix.
+ *  x: [n_cols] f32, the vector.
+ *  y: [n_rows] f32, the product.
+ *  n_rows: rows of weight, >= 0.
+ *  n_cols: columns of weight, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec,
+    const uint16_t *weight,
+    const float *x,
+    float *y,
+    int64_t n_rows,
+    int64_t n_cols);
+
 /*! hotfire_matvec_f32() : Multiplies a f32 matrix by a f32 vector.
  *  y[r] = sum_k weight[r, k] * x[k]
  *  weight: [n_rows, n_cols] f32, the matrix.

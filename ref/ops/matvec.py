@@ -1,4 +1,4 @@
-"""Matrix times vector, over f32 and over quantised weights and activations."""
+"""Matrix times vector, over f32 and bf16 weights and over quantised weights and activations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, named
-from hotfire.ref.operation import SMALLEST_NORMAL, Axis, Operand, Operation, Reference, Values, gamma
+from hotfire.ref.operation import (
+    SMALLEST_NORMAL,
+    Axis,
+    Operand,
+    Operation,
+    Reference,
+    Values,
+    gamma,
+)
 
 LANES = 16
 """Partial sums that the widest kernel keeps; each joins the result in one more addition."""
@@ -37,10 +45,8 @@ def bound_for(block_len: int) -> Reference:
     return bound
 
 
-def _blocks(
-    rng: np.random.Generator, shape: tuple[int, ...], peak: int, block_len: int
-) -> Array:
-    """Integers with one of exactly -`peak` a block, times 2^0..2^2 a block.
+def _blocks(rng: np.random.Generator, shape: tuple[int, ...], peak: int, block_len: int) -> Array:
+    """Integers, one of exactly -`peak` a block of several, times 2^0..2^2 a block.
 
     Such a block is stored without loss: its scale is a power of two, its codes the integers.
     Long rows hold small integers, so that sums stay exact; short ones the whole range of codes.
@@ -48,15 +54,16 @@ def _blocks(
     common = peak if shape[-1] <= WHOLE_RANGE else min(peak, 16)
     values = rng.integers(1 - common, common, size=shape).astype(np.float64)
     blocks = values.reshape(-1, block_len)
-    at = rng.integers(0, block_len, size=len(blocks))
-    blocks[np.arange(len(blocks)), at] = -peak
+    if block_len > 1:
+        at = rng.integers(0, block_len, size=len(blocks))
+        blocks[np.arange(len(blocks)), at] = -peak
     blocks *= 2.0 ** rng.integers(0, 3, size=(len(blocks), 1))
     return blocks.reshape(shape)
 
 
 def exact_for(weight_dtype: str, x_dtype: str) -> Any:
     """Integers small enough that every partial sum is below 2^24, so that no order rounds."""
-    peaks = {"f32": 15, "q8_0": 127, "q4_0": 8}
+    peaks = {"f32": 15, "bf16": 127, "q8_0": 127, "q4_0": 8}
 
     def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
         n_rows, n_cols = sizes["n_rows"], sizes["n_cols"]
@@ -81,7 +88,11 @@ def second(weight: Array, x: Array) -> Values:
 
 def _operation(weight_dtype: str, x_dtype: str) -> Operation:
     block_len = max(named(weight_dtype).block_len, named(x_dtype).block_len)
-    edges = (1, 8, 16, 32, 64, 256, 1024) if block_len == 1 else (32, 64, 128, 256, 1024, 4096)
+    edges = (
+        (1, 8, 16, 32, 64, 256, 1024, 2048)
+        if block_len == 1
+        else (32, 64, 128, 256, 1024, 4096, 8192)
+    )
     return Operation(
         name=f"matvec_{weight_dtype}",
         doc=f"Multiplies a {weight_dtype} matrix by a {x_dtype} vector.\n"
@@ -97,9 +108,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
             ),
         ),
         inputs=(
-            Operand(
-                name="weight", dtype=weight_dtype, axes=("n_rows", "n_cols"), doc="the matrix"
-            ),
+            Operand(name="weight", dtype=weight_dtype, axes=("n_rows", "n_cols"), doc="the matrix"),
             Operand(name="x", dtype=x_dtype, axes=("n_cols",), doc="the vector"),
         ),
         outputs=(Operand(name="y", dtype="f32", axes=("n_rows",), doc="the product"),),
@@ -112,6 +121,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
 
 OPERATIONS = [
     _operation("f32", "f32"),
+    _operation("bf16", "f32"),
     _operation("q8_0", "q8_0"),
     _operation("q4_0", "q8_0"),
 ]
