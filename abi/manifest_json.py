@@ -6,17 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from hotfire.abi.manifest import (
-    SCHEMA,
-    Constant,
-    Enum,
-    Field,
-    Function,
-    Manifest,
-    Record,
-    Type,
-    parse_type,
-)
+from hotfire.abi.ctype import Type, parse_type
+from hotfire.abi.manifest import SCHEMA, Constant, Enum, Field, Function, Manifest, Record
 from hotfire.errors import InputError
 
 Item = TypeVar("Item")
@@ -113,7 +104,8 @@ def from_json(tree: Any, name: str) -> Manifest:
         )
     if tree["schema"] != SCHEMA:
         raise InputError(
-            f"{name}: expected a manifest of schema {SCHEMA}, got {tree['schema']!r}; write it again"
+            f"{name}: expected a manifest of schema {SCHEMA}, got {tree['schema']!r}; "
+            "write it again"
         )
     try:
         return _manifest(tree)

@@ -56,7 +56,8 @@ def split(side: str) -> tuple[str, str]:
             return found, side
     known = ", ".join(f"{kind}:" for kind in KINDS)
     raise InputError(
-        f"cannot tell what {side!r} is; expected a .h, .json or .so file, or one of {known} before it"
+        f"cannot tell what {side!r} is; expected a .h, .json or .so file, "
+        f"or one of {known} before it"
     )
 
 

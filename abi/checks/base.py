@@ -1,4 +1,4 @@
-"""What every check works on: the two manifests, which record stands for which, and how it is used."""
+"""What every check works on: two manifests, which record stands for which, how it is used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from hotfire.abi.manifest import Field, Function, Manifest, Record, Type
+from hotfire.abi.ctype import Type
+from hotfire.abi.manifest import Field, Function, Manifest, Record
 from hotfire.verdict import Finding, Severity
 
 _RESERVED = re.compile(r"^_*(reserved|padding|pad|unused|dummy|spare)\w*$", re.I)

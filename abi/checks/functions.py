@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from hotfire.abi.checks.base import Comparison, Pair, Rule, finding
 from hotfire.abi.checks.records import passed_alike
 from hotfire.abi.checks.relation import Difference, Kind, difference
-from hotfire.abi.manifest import Function, Type
+from hotfire.abi.ctype import Type
+from hotfire.abi.manifest import Function
 from hotfire.verdict import Finding, Severity
 
 FN_ARGC = Rule(
@@ -149,7 +150,8 @@ def _order(mine: Function, theirs: Function) -> Iterator[Finding]:
     yield finding(
         FN_ARG_ORDER,
         Severity.SILENT_WRONG,
-        f"{mine.name} takes ({', '.join(theirs.names)}), the mirror passes ({', '.join(mine.names)})",
+        f"{mine.name} takes ({', '.join(theirs.names)}), "
+        f"the mirror passes ({', '.join(mine.names)})",
         theirs.location,
         function=mine.name,
         mirror=", ".join(mine.names),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from hotfire.abi.checks.base import Comparison, Pair, Rule, finding, is_reserved
 from hotfire.abi.checks.relation import difference
-from hotfire.abi.manifest import Field, Type
+from hotfire.abi.ctype import Type
+from hotfire.abi.manifest import Field
 from hotfire.verdict import Finding, Severity
 
 FIELD_MISSING = Rule(
@@ -129,7 +130,7 @@ def _unmirrored(both: Comparison) -> Iterator[Finding]:
     seen: set[str] = set()
     for _, function in both.bound:
         parts = [*(function.type.args or ()), function.type.target]
-        for of, by_value in _reached(both, parts):
+        for of, by_value in _reached(parts):
             record = both.library.record(of)
             if record is None or of.name in covered or of.name in seen:
                 continue
@@ -138,7 +139,8 @@ def _unmirrored(both: Comparison) -> Iterator[Finding]:
                 RECORD_UNMIRRORED,
                 Severity.MEMORY_UNSAFE if by_value else Severity.INFO,
                 f"{function.name} reaches {of.name} "
-                f"{'by value' if by_value else 'through a pointer'}, the mirror does not describe it",
+                f"{'by value' if by_value else 'through a pointer'}; "
+                "the mirror does not describe it",
                 record.location,
                 record=of.name,
                 function=function.name,
@@ -147,7 +149,7 @@ def _unmirrored(both: Comparison) -> Iterator[Finding]:
             )
 
 
-def _reached(both: Comparison, parts: list[Type]) -> Iterator[tuple[Type, bool]]:
+def _reached(parts: list[Type]) -> Iterator[tuple[Type, bool]]:
     """Records in a function's types: by value or behind pointers, and inside those by value."""
     for part in parts:
         of, by_value = part, True

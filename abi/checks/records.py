@@ -77,7 +77,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
             library=str(library.size),
         )
         yield from _stride(both, pair)
-    elif mirror.align != library.align and not _same_bytes(both, pair):
+    elif mirror.align != library.align and not _same_bytes(both):
         yield finding(
             RECORD_ALIGN,
             Severity.LATENT,
@@ -89,7 +89,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
         )
 
 
-def _same_bytes(both: Comparison, pair: Pair) -> bool:
+def _same_bytes(both: Comparison) -> bool:
     """An array of bytes in place of an unmirrored member keeps the layout but not the alignment."""
     return both.mirror.source == "numpy"
 
@@ -118,7 +118,7 @@ def size_severity(both: Comparison, pair: Pair) -> Severity:
 
 def _stride(both: Comparison, pair: Pair) -> Iterator[Finding]:
     use = both.use(pair)
-    where = [place for place in (*use.behind, *use.embedded)]
+    where = (*use.behind, *use.embedded)
     if not where:
         return
     yield finding(

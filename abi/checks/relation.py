@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hotfire.abi.checks.base import Comparison
-from hotfire.abi.manifest import Manifest, Record, Type
+from hotfire.abi.ctype import Type
+from hotfire.abi.manifest import Manifest, Record
 
 
 class Kind(StrEnum):

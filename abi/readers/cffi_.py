@@ -9,22 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hotfire.abi import target as targets
-from hotfire.abi.manifest import (
-    BOOL,
-    CHAR,
-    VOID,
-    Constant,
-    Enum,
-    Field,
-    Function,
-    Manifest,
-    Record,
-    Type,
-    array,
-    floating,
-    integer,
-    pointer,
-)
+from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, pointer
+from hotfire.abi.manifest import Constant, Enum, Field, Function, Manifest, Record
 from hotfire.errors import InputError
 
 _FLOATS = ("float", "double", "long double")
@@ -65,9 +51,8 @@ def read(mirror: str, *, python: str = "") -> Manifest:
     path = Path(mirror)
     if path.is_file() and path.suffix != ".py":
         return read_files([path])
-    if path.suffix in (".py", ".txt", ".cdef", ".h"):
-        if not path.is_file():
-            raise InputError(f"expected a cffi mirror, found no file {mirror}")
+    if path.suffix in (".py", ".txt", ".cdef", ".h") and not path.is_file():
+        raise InputError(f"expected a cffi mirror, found no file {mirror}")
     from hotfire.abi.readers import child
 
     return child.read("hotfire.abi.readers.cffi_", [mirror], f"cffi:{mirror}", python)
@@ -94,7 +79,7 @@ def keep_trees(parser: Any) -> list[Any]:
 
 def argument_names(trees: Iterable[Any]) -> dict[str, tuple[str, ...]]:
     """The names of each function's arguments; cffi itself forgets them."""
-    from pycparser import c_ast
+    from pycparser import c_ast  # type: ignore[import-untyped, unused-ignore]
 
     found: dict[str, tuple[str, ...]] = {}
     for tree in trees:
@@ -278,7 +263,7 @@ def _main() -> None:
     patched._parse = keep
     recorder.pretend_libraries_exist()
     any_ffi: Any = cffi.FFI
-    any_ffi.dlopen = lambda self, name, flags=0: recorder.Library(name)
+    any_ffi.dlopen = lambda _self, name, _flags=0: recorder.Library(name)
     ffi = _ffi_of(modules.load(sys.argv[1]))
     child.give(out, manifest_of(ffi, argument_names(trees)))
 

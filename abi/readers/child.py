@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from hotfire.abi import manifest
 from hotfire.abi.manifest import Manifest
@@ -30,7 +31,7 @@ def read(module: str, arguments: Sequence[str], what: str, python: str = "") -> 
     Raises:
         InputError: if the child gives no manifest, with the last line of what it said.
     """
-    path = [entry for entry in sys.path if entry and os.path.isdir(entry)]
+    path = [entry for entry in sys.path if entry and Path(entry).is_dir()]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),

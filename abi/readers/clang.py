@@ -34,7 +34,6 @@ class Unit:
     Args:
         root: the cursor of the translation unit.
         headers: the files that were named, resolved.
-        renames: macros whose body is one identifier, and the text that they expand to.
         triple: of the target as the compiler names it.
         pointer_size: bytes.
         defines: those in force, `NAME` or `NAME=VALUE`, sorted.
@@ -45,8 +44,6 @@ class Unit:
     triple: str
     pointer_size: int
     defines: tuple[str, ...]
-    value_macros: tuple[str, ...]
-    rename_macros: tuple[str, ...]
 
 
 def parse(
@@ -89,7 +86,7 @@ def parse(
         ) from error
     _require_clean(unit, headers)
     triple, width = _target_of(unit)
-    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)), values, renames)
+    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)))
 
 
 def _arguments(
@@ -113,10 +110,10 @@ def _arguments(
     ]
 
 
-def _macros(paths: Iterable[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of macros that may have a value, and of those that may only rename something."""
-    values: dict[str, None] = {}
-    renames: dict[str, None] = {}
+def _macros(paths: Iterable[Path]) -> tuple[dict[str, bool], dict[str, str]]:
+    """Macros that may have a value, and whether it is text; and renames with their parameters."""
+    values: dict[str, bool] = {}
+    renames: dict[str, str] = {}
     for path in paths:
         text = path.read_text(errors="replace")
         for name, parameters, body in _DEFINE.findall(text):
@@ -124,30 +121,32 @@ def _macros(paths: Iterable[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if not body or (parameters and "(" not in body):
                 continue
             if parameters or _IDENTIFIER.match(body):
-                renames[name] = None
+                renames[name] = parameters
             elif not _NO_VALUE.search(body) and body.count("(") == body.count(")"):
-                values[name] = None
-    return tuple(values), tuple(renames)
+                values[name] = '"' in body
+    return values, renames
 
 
-def _source(paths: Iterable[Path], values: Iterable[str], renames: Iterable[str]) -> str:
+def _source(paths: Iterable[Path], values: dict[str, bool], renames: dict[str, str]) -> str:
     """C text that includes the headers and lets the compiler itself evaluate each macro."""
     lines = [f'#include "{path}"' for path in paths]
     lines += ["#define HOTFIRE_TEXT_(x) #x", "#define HOTFIRE_TEXT(x) HOTFIRE_TEXT_(x)"]
-    for name in values:
-        lines += [f"#ifdef {name}", f"static const __auto_type {VALUE}{name} = ({name});", "#endif"]
-    for name in renames:
+    for name, is_text in values.items():
+        kind, array = ("char", "[]") if is_text else ("__auto_type", "")
+        value = f"static const {kind} {VALUE}{name}{array} = ({name});"
+        lines += [f"#ifdef {name}", value, "#endif"]
+    for name, parameters in renames.items():
         lines += [
             f"#ifdef {name}",
             f"static const __auto_type {VALUE}{name} = ({name});",
-            f"static const char {TEXT}{name}[] = HOTFIRE_TEXT({name});",
+            f"static const char {TEXT}{name}[] = HOTFIRE_TEXT({name}{parameters});",
             "#endif",
         ]
     return "\n".join(lines) + "\n"
 
 
 def _require_clean(unit: Any, headers: Sequence[Path]) -> None:
-    """Errors in the headers are the user's to see; those in our own text are macros without a value."""
+    """Errors in headers are the user's to see; those in our own text are macros without a value."""
     errors = [
         str(found)
         for found in unit.diagnostics
@@ -157,7 +156,8 @@ def _require_clean(unit: Any, headers: Sequence[Path]) -> None:
     if errors or missing:
         shown = "\n  ".join((errors + missing)[:10])
         raise InputError(
-            f"{headers[0]} does not parse; pass its folders with -I and its macros with -D:\n  {shown}"
+            f"{headers[0]} does not parse; pass its folders with -I and its macros with -D:"
+            f"\n  {shown}"
         )
 
 

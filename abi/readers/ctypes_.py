@@ -15,22 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from hotfire.abi import target as targets
-from hotfire.abi.manifest import (
-    BOOL,
-    CHAR,
-    VOID,
-    Constant,
-    Enum,
-    Field,
-    Function,
-    Manifest,
-    Record,
-    Type,
-    array,
-    floating,
-    integer,
-    pointer,
-)
+from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, pointer
+from hotfire.abi.manifest import Constant, Enum, Field, Function, Manifest, Record
 
 _LETTERS = {"c": CHAR, "?": BOOL, "z": pointer(CHAR), "P": pointer(VOID), "O": pointer(VOID)}
 
@@ -69,7 +55,7 @@ class _Reader:
         if issubclass(cls, ctypes.Structure | ctypes.Union):
             return self.record(cls)
         if issubclass(cls, ctypes.Array):
-            return array(self.type_of(cls._type_), cls._length_)
+            return array(self.type_of(cls._type_), _length(cls))
         if issubclass(cls, ctypes._Pointer):
             return pointer(self.type_of(getattr(cls, "_type_", None)))
         if issubclass(cls, ctypes._CFuncPtr):  # type: ignore[attr-defined]
@@ -154,6 +140,10 @@ class _Reader:
                     yield Field(shown, of, place.offset * 8)
 
 
+def _length(cls: Any) -> int:
+    return int(cls._length_)
+
+
 def manifest_of(module: ModuleType) -> Manifest:
     """What an imported mirror declares: its records, functions, constants and aliases."""
     from hotfire.abi.readers import recorder
@@ -172,7 +162,7 @@ def manifest_of(module: ModuleType) -> Manifest:
             elif isinstance(value, float) or (isinstance(value, str) and name.isupper()):
                 constants[name] = Constant(name, value)
             elif isinstance(value, type):
-                _read_class(reader, name, value, module, aliases, typedefs, enums)
+                _read_class(reader, name, value, aliases, typedefs, enums)
     functions = {f.name: f for library in recorder.LIBRARIES for f in _functions(reader, library)}
     for name, others in aliases.items():
         extra = tuple(sorted(others - {name}))
@@ -218,7 +208,6 @@ def _read_class(
     reader: _Reader,
     name: str,
     value: type,
-    module: ModuleType,
     aliases: dict[str, set[str]],
     typedefs: dict[str, Type],
     enums: dict[str, Enum],

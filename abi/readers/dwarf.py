@@ -11,22 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hotfire.abi.manifest import (
-    BOOL,
-    CHAR,
-    VOID,
-    Enum,
-    Field,
-    Function,
-    Manifest,
-    Record,
-    Type,
-    array,
-    floating,
-    integer,
-    pointer,
-)
-from hotfire.abi.readers import elf
+from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, pointer
+from hotfire.abi.manifest import Enum, Field, Function, Manifest, Record
+from hotfire.abi.readers import dwarf_units, elf
 from hotfire.errors import InputError
 
 _RECORDS = {
@@ -57,7 +44,7 @@ def read(library: Path, *, names: Iterable[str] | None = None) -> Manifest:
         InputError: if it is no ELF, is damaged, or has no DWARF.
     """
     with elf.opened(library) as file:
-        if not file.has_dwarf_info():
+        if not file.has_dwarf_info(strict=True):
             raise InputError(
                 f"{library}: expected DWARF debug information, found none; build it with -g, or "
                 "compare with its header"
@@ -74,7 +61,7 @@ class _Reader:
 
     def __init__(self, file: Any, wanted: frozenset[str] | None) -> None:
         self.wanted = wanted
-        self.pointer_size = file.elfclass // 8
+        self.pointer_size: int = file.elfclass // 8
         self.little = bool(file.little_endian)
         self.records: dict[str, Record] = {}
         self.enums: dict[str, Enum] = {}
@@ -87,11 +74,17 @@ class _Reader:
 
     def walk(self, info: Any) -> None:
         """Reads every unit."""
+        mentions = dwarf_units.mentioning(info, self.wanted)
         for unit in info.iter_CUs():
+            if not mentions(unit):
+                continue
             top = unit.get_top_DIE()
             language = top.attributes.get("DW_AT_language")
-            self.rust = language is not None and language.value == _RUST
-            for entry in _entries(top):
+            rust = language is not None and language.value == _RUST
+            if rust and dwarf_units.is_standard_library(top):
+                continue
+            self.rust = self.rust or rust
+            for entry in _entries(top, rust):
                 self._top(entry)
 
     def manifest(self, target: str, exports: tuple[str, ...]) -> Manifest:
@@ -132,11 +125,14 @@ class _Reader:
                 self.aliases.setdefault(found.name, set()).add(name)
             else:
                 self.typedefs[name] = found
-        elif entry.tag == "DW_TAG_subprogram" and "DW_AT_external" in entry.attributes:
-            # A Rust mirror's own functions are no bindings; what it imports leaves no trace.
-            if not self.rust and name not in self.functions:
-                of, names = self._function(entry, name)
-                self.functions[name] = Function(name, of, names)
+        elif self._is_function(entry) and name not in self.functions:
+            of, names = self._function(entry, name)
+            self.functions[name] = Function(name, of, names)
+
+    def _is_function(self, entry: Any) -> bool:
+        """Whether it can be called; a Rust mirror's own functions are no bindings of anything."""
+        external = "DW_AT_external" in entry.attributes
+        return entry.tag == "DW_TAG_subprogram" and external and not self.rust
 
     def _named_by(self, entry: Any, owner: str) -> Type:
         """The type that an entry's DW_AT_type names; void if it has none."""
@@ -157,9 +153,11 @@ class _Reader:
         if tag == "DW_TAG_base_type":
             return _base(entry)
         if tag in _RECORDS:
-            return self._record(entry, owner)
+            return self._optional(entry, owner) or self._record(entry, owner)
         if tag == "DW_TAG_enumeration_type":
-            return self._enum(entry, owner)
+            # What Rust calls c_void is an enum of two private values.
+            is_void = self.rust and _name(entry) == "c_void"
+            return VOID if is_void else self._enum(entry, owner)
         if tag == "DW_TAG_array_type":
             return self._array(entry, owner)
         if tag == "DW_TAG_subroutine_type":
@@ -171,6 +169,17 @@ class _Reader:
             return found
         # typedef, const, volatile, restrict, atomic: what they stand for.
         return self._named_by(entry, _name(entry) or owner)
+
+    def _optional(self, entry: Any, owner: str) -> Type | None:
+        """Rust's `Option` of a pointer or a function is that pointer, with null for `None`."""
+        if not (self.rust and _name(entry).startswith("Option<")):
+            return None
+        for child in entry.iter_children():
+            if child.tag == "DW_TAG_structure_type" and _name(child) == "Some":
+                for member in child.iter_children():
+                    if member.tag == "DW_TAG_member":
+                        return self._named_by(member, owner)
+        return None
 
     def _array(self, entry: Any, owner: str) -> Type:
         found = self._named_by(entry, owner)
@@ -229,12 +238,12 @@ class _Reader:
             found = self.records.get(of.name)
             return found.align if found else 1
         if of.kind == "enum":
-            return self.enums[of.name].base.size
+            return int(self.enums[of.name].base.size)
         if of.kind == "pointer":
             return self.pointer_size
         # i386 aligns 8-byte scalars to 4 in a struct.
         limit = 4 if self.pointer_size == 4 and of.size == 8 else 16
-        return max(1, min(of.size, limit))
+        return int(max(1, min(of.size, limit)))
 
     def _fields(self, entry: Any, name: str) -> Iterator[Field]:
         anonymous = 0
@@ -263,7 +272,7 @@ class _Reader:
         from_top = attributes["DW_AT_bit_offset"].value if "DW_AT_bit_offset" in attributes else 0
         stated = attributes.get("DW_AT_byte_size")
         bits = 8 * (stated.value if stated is not None else of.size)
-        return start + (bits - from_top - width if self.little else from_top)
+        return int(start + (bits - from_top - width if self.little else from_top))
 
     def _enum(self, entry: Any, owner: str) -> Type:
         name = _plain(_name(entry)) or owner or f"unnamed.{entry.offset:x}"
@@ -288,10 +297,12 @@ class _Reader:
         return Type("enum", name=name)
 
 
-def _entries(top: Any) -> Iterator[Any]:
+def _entries(top: Any, namespaces: bool) -> Iterator[Any]:
+    """Entries of a unit; in namespaces too where names of a C interface may lie there."""
     for child in top.iter_children():
         if child.tag in _SCOPES:
-            yield from _entries(child)
+            if namespaces:
+                yield from _entries(child, namespaces)
         else:
             yield child
 

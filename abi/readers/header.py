@@ -7,22 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hotfire.abi import target as targets
-from hotfire.abi.manifest import (
-    BOOL,
-    CHAR,
-    VOID,
-    Constant,
-    Enum,
-    Field,
-    Function,
-    Manifest,
-    Record,
-    Type,
-    array,
-    floating,
-    integer,
-    pointer,
-)
+from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, pointer
+from hotfire.abi.manifest import Constant, Enum, Field, Function, Manifest, Record
 from hotfire.abi.readers import clang
 from hotfire.errors import InputError
 
@@ -129,10 +115,8 @@ class _Reader:
             return
         if kind == kinds.TYPEDEF_DECL:
             self._note_alias(cursor, name)
-        if name not in self.wanted and str(cursor.location.file) not in self.own:
-            # Names without a tag are found by what they hold, not by what they are called.
-            if not (kind == kinds.ENUM_DECL and self.wanted and self._holds_wanted(cursor)):
-                return
+        if str(cursor.location.file) not in self.own and not self._is_wanted(cursor, name):
+            return
         if kind == kinds.FUNCTION_DECL:
             self._function(cursor)
         elif kind == kinds.TYPEDEF_DECL:
@@ -142,8 +126,13 @@ class _Reader:
         elif not _unnamed(name):
             self.declared.add(self._type(cursor.type).name)
 
-    def _holds_wanted(self, cursor: Any) -> bool:
-        return any(child.spelling in self.wanted for child in cursor.get_children())
+    def _is_wanted(self, cursor: Any, name: str) -> bool:
+        """Whether the other side speaks of it; of an enum, also by one of its values."""
+        if name in self.wanted:
+            return True
+        if not self.wanted or cursor.kind != self.cursor_kinds.ENUM_DECL:
+            return False
+        return any(child.spelling in self.wanted for child in self._constants(cursor))
 
     def _note_alias(self, cursor: Any, name: str) -> None:
         under = cursor.underlying_typedef_type.get_canonical()
@@ -348,8 +337,8 @@ def _place(cursor: Any) -> str:
 
 def _kinds(kinds: Any) -> dict[Any, str]:
     signed = (kinds.SCHAR, kinds.SHORT, kinds.INT, kinds.LONG, kinds.LONGLONG, kinds.INT128)
-    unsigned = (kinds.UCHAR, kinds.USHORT, kinds.UINT, kinds.ULONG, kinds.ULONGLONG, kinds.UINT128)
-    unsigned += (kinds.WCHAR, kinds.CHAR16, kinds.CHAR32)
+    unsigned = [kinds.UCHAR, kinds.USHORT, kinds.UINT, kinds.ULONG, kinds.ULONGLONG]
+    unsigned += [kinds.UINT128, kinds.WCHAR, kinds.CHAR16, kinds.CHAR32]
     floats = (kinds.FLOAT, kinds.DOUBLE, kinds.LONGDOUBLE, kinds.HALF, kinds.FLOAT128)
     table = dict.fromkeys(signed, "int") | dict.fromkeys(unsigned, "uint")
     table |= dict.fromkeys(floats, "float")

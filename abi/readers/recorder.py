@@ -40,7 +40,7 @@ class Function:
             object.__setattr__(self, "touched", True)
         object.__setattr__(self, name, value)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *_arguments: Any, **_named: Any) -> Any:
         """A zero of the declared return type."""
         if self.restype is None:
             return None
@@ -55,7 +55,7 @@ class Function:
 class Library:
     """A library that was asked for; any name can be looked up in it."""
 
-    def __init__(self, name: Any = None, *arguments: Any, **named: Any) -> None:
+    def __init__(self, name: Any = None, *_arguments: Any, **_named: Any) -> None:
         self._name = "" if name is None else os.fspath(name)
         self._handle = 0
         self._functions: dict[str, Function] = {}
@@ -63,7 +63,7 @@ class Library:
 
     @property
     def _is_system(self) -> bool:
-        base = os.path.basename(str(self._name))
+        base = Path(str(self._name)).name
         return not base or bool(_SYSTEM.match(base))
 
     def __getattr__(self, name: str) -> Function:
@@ -89,7 +89,7 @@ class Loader:
     def __getitem__(self, name: str) -> Library:
         return Library(name)
 
-    def LoadLibrary(self, name: str) -> Library:
+    def LoadLibrary(self, name: str) -> Library:  # noqa: N802 - ctypes calls it so
         """What ctypes calls it."""
         return Library(name)
 
@@ -105,7 +105,7 @@ def install() -> None:
     if not hasattr(ctypes, "WINFUNCTYPE"):
         setters.WINFUNCTYPE = setters.CFUNCTYPE
     if not hasattr(os, "add_dll_directory"):
-        os.add_dll_directory = lambda path: None  # type: ignore[attr-defined, unused-ignore]
+        os.add_dll_directory = lambda _path: None  # type: ignore[attr-defined, unused-ignore]
     ctypes.util.find_library = lambda name: f"lib{name}.so"
     pretend_libraries_exist()
 
