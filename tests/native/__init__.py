@@ -1,0 +1,1 @@
+"""Tests of the native library itself, beyond what the properties cover."""

@@ -1,0 +1,76 @@
+"""What the libraries export, and that no instruction set's code can run on another's machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from hotfire import lib
+
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
+FLAGS = {
+    "scalar": (),
+    "avx2": AVX2,
+    "avx512": (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+}
+
+
+def _defined(path: Path, table: str) -> list[tuple[str, str]]:
+    """(name, binding) of the functions and objects that a file defines."""
+    with path.open("rb") as stream:
+        symbols = ELFFile(stream).get_section_by_name(table)
+        return [
+            (symbol.name, symbol["st_info"]["bind"])
+            for symbol in symbols.iter_symbols()
+            if symbol["st_shndx"] != "SHN_UNDEF"
+            and symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT", "STT_GNU_IFUNC")
+        ]
+
+
+def test_shipped_library_exports_its_headers_and_nothing_else():
+    """No C++ names, no mutants."""
+    exported = {name for name, _ in _defined(lib.path(), ".dynsym")}
+    assert {"hotfire_abi_version", "hotfire_context_create", "hotfire_softmax"} <= exported
+    assert all(name.startswith("hotfire_") for name in exported)
+    assert not any("mutant" in name for name, _ in _defined(lib.path(), ".symtab"))
+
+
+def test_shipped_library_has_no_code_of_the_standard_library():
+    """An inline function of std:: might be the copy compiled for the widest machine."""
+    assert not [name for name, _ in _defined(lib.path(), ".symtab") if name.startswith("_ZNKSt")]
+    assert not [name for name, _ in _defined(lib.path(), ".symtab") if name.startswith("_ZNSt")]
+
+
+def test_mutants_library_is_the_shipped_one_and_four_functions_more():
+    """So that what is proven of one holds for the other."""
+    if not lib.path(lib.MUTANTS).is_file():
+        pytest.skip("built without mutants")
+    more = {name for name, _ in _defined(lib.path(lib.MUTANTS), ".dynsym")}
+    more -= {name for name, _ in _defined(lib.path(), ".dynsym")}
+    assert more == {f"hotfire_mutant_{noun}" for noun in ("name", "operation", "doc", "select")}
+
+
+@pytest.mark.parametrize("isa", FLAGS)
+def test_kernels_share_no_code_between_instruction_sets(tmp_path, native_folder, isa):
+    """A weak symbol outside the set's own namespace could be taken from any of the objects.
+
+    Compiled without optimisation, where every inline function becomes a symbol.
+    """
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    kernels = sorted((native_folder / "kernels").glob("*.cpp"))
+    source, output = tmp_path / "all.cpp", tmp_path / "all.o"
+    source.write_text("".join(f'#include "{each}"\n' for each in kernels))
+    folders = [f"-I{native_folder / each}" for each in ("include", "kernels")]
+    defines = [f"-DHOTFIRE_ISA={isa}", f'-DHOTFIRE_SIMD="simd_{isa}.hpp"']
+    flags = ["-std=c++20", "-O0", "-fno-exceptions", *FLAGS[isa], *defines, *folders]
+    subprocess.run([compiler, *flags, "-c", source, "-o", output], check=True)
+    own = f"_ZN7hotfire{len(isa)}{isa}"
+    shared = {name for name, bind in _defined(output, ".symtab") if bind != "STB_LOCAL"}
+    assert len(shared) >= len(kernels)
+    assert not [name for name in shared if not name.startswith(own)]
