@@ -27,11 +27,13 @@ HALF = BLOCK_LEN // 2
 
 def _encode(values: NDArray[np.float32]) -> Bytes:
     peak = np.abs(values).argmax(axis=1)
-    scale = values[np.arange(len(values)), peak] / np.float32(-8)
+    # The scale of a block of zeros is -0 in ggml, whatever their signs: adding 0 drops them.
+    scale = (values[np.arange(len(values)), peak] + np.float32(0)) / np.float32(-8)
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * reciprocal(scale)[:, None] + np.float32(8.5)
         codes = np.minimum(scaled.astype(np.int8), 15).astype(np.uint8)
-    return pack(scale, codes[:, :HALF] | (codes[:, HALF:] << 4))
+    packed: Bytes = codes[:, :HALF] | (codes[:, HALF:] << np.uint8(4))
+    return pack(scale, packed)
 
 
 def _decode(stored: Bytes) -> Array:
@@ -42,7 +44,8 @@ def _decode(stored: Bytes) -> Array:
 
 def _encoding_error(values: Array) -> Array:
     """A whole step, which the value opposite the peak loses at code 15, and 8 times the scale's
-    error."""
+    error.
+    """
     step = blockwise_max(values) / 8
     return step * (1 + 2.0**-16) + 8 * scale_error(step)
 

@@ -17,14 +17,14 @@ BLOCK_LEN = 32
 
 
 def reciprocal(scale: NDArray[np.float32]) -> NDArray[np.float32]:
-    """1 / scale in f32, and 0 where the scale is 0."""
+    """1 / scale in f32, and 0 where that is infinite: at a scale of 0, or too small a one."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.float32(1) / scale
-    return np.where(scale == 0, np.float32(0), inverse).astype(np.float32)
+    return np.where(np.isinf(inverse), np.float32(0), inverse).astype(np.float32)
 
 
 def pack(scale: NDArray[np.float32], codes: Bytes) -> Bytes:
-    """[n] f32 scales and [n, k] code bytes -> [n, 2 + k] blocks, the scale as f16, little endian."""
+    """[n] f32 scales and [n, k] codes -> [n, 2 + k] blocks, the scale as little-endian f16."""
     with np.errstate(over="ignore"):
         half = scale.astype("<f2").reshape(-1, 1)
     return np.concatenate([half.view(np.uint8), codes], axis=1)
