@@ -11,6 +11,9 @@ from hotfire.abi.ctype import Type
 from hotfire.abi.manifest import Field, Function, Manifest, Record
 from hotfire.verdict import Finding, Severity
 
+UNNAMED = ".anonymous"
+"""What readers put in the name of a record that an outer one has as an unnamed member."""
+
 _RESERVED = re.compile(r"^_*(reserved|padding|pad|unused|dummy|spare)\w*$", re.I)
 _SENTINEL = re.compile(r"(COUNT|MAX|LAST|END|NUM|TOTAL|SENTINEL|FORCE32|_N|Count|Max|Last|End)$")
 
@@ -45,13 +48,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Use:
-    """How the library's functions use a record."""
+    """How a record is used: by which functions, and as which fields of other records."""
 
     by_value: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     embedded: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     @property
     def allocated_by_library(self) -> bool:
@@ -81,7 +85,8 @@ class Comparison:
     def _pair_by_name(self) -> None:
         known = self.library.record_names
         for record in self.mirror.records.values():
-            if record.name in self._pairs:
+            # The members of an unnamed record are compared as those of the outer one.
+            if record.name in self._pairs or UNNAMED in record.name:
                 continue
             for name in (record.name, *record.aliases):
                 if name in known:
@@ -176,12 +181,14 @@ class Comparison:
                     note(arg.target, "written", function.name)
         for record in self.library.records.values():
             for member in record.fields:
+                where = f"{record.name}.{member.name}"
                 of = member.type
                 how = "embedded"
                 while of.kind in ("array", "pointer"):
+                    note(of.target, "repeated", where)
                     how = "behind" if of.kind == "pointer" else how
                     of = of.target
-                note(of, how, f"{record.name}.{member.name}")
+                note(of, how, where)
         return {
             name: Use(**{how: tuple(sorted(found)) for how, found in table.items()})
             for name, table in sets.items()

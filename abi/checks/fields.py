@@ -91,13 +91,13 @@ def _field(both: Comparison, pair: Pair, mine: Field, theirs: Field) -> Iterator
             library=f"{theirs.type} ({library_size} bytes)",
         )
     if found is not None:
-        yield from _type(pair, mine, theirs, found, flexible)
+        yield from _type(pair, mine, theirs, found, flexible or mirror_size == library_size)
 
 
 def _type(
-    pair: Pair, mine: Field, theirs: Field, found: Difference, flexible: bool
+    pair: Pair, mine: Field, theirs: Field, found: Difference, same_bytes: bool
 ) -> Iterator[Finding]:
-    if found.kind is Kind.WIDTH or (found.kind is Kind.COUNT and not flexible):
+    if found.kind is Kind.WIDTH or (found.kind is Kind.COUNT and not same_bytes):
         return
     rule = CALLBACK_FIELD if found.kind is Kind.CALLBACK else FIELD_TYPE
     yield finding(

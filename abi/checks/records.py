@@ -118,7 +118,7 @@ def size_severity(both: Comparison, pair: Pair) -> Severity:
 
 def _stride(both: Comparison, pair: Pair) -> Iterator[Finding]:
     use = both.use(pair)
-    where = (*use.behind, *use.embedded)
+    where = use.repeated
     if not where:
         return
     yield finding(
