@@ -79,9 +79,7 @@ def draw_inputs(operation: Operation, case: Case) -> Inputs:
     return Inputs(stored, decoded(operation, stored, case.sizes), single)
 
 
-def decoded(
-    operation: Operation, stored: Mapping[str, Bytes], sizes: Mapping[str, int]
-) -> Values:
+def decoded(operation: Operation, stored: Mapping[str, Bytes], sizes: Mapping[str, int]) -> Values:
     """What the stored inputs mean, float64, each in its operand's shape."""
     return {
         each.name: each.format.decode(stored[each.name], each.shape(sizes))

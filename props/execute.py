@@ -1,4 +1,4 @@
-"""Runs one kernel on given inputs and hands back what it wrote, or says how it broke its contract."""
+"""Runs one kernel on given inputs and hands back what it wrote, or how it broke its contract."""
 
 from __future__ import annotations
 
@@ -102,12 +102,10 @@ def execute_mistake(
         offsets[mistake.misaligned] = places[mistake.misaligned].offset - 1
     if mistake.overlapping:
         first = subject.operation.inputs[0]
-        output = next(each for each in subject.operation.outputs if each.name == mistake.overlapping)
+        output = subject.operation.output(mistake.overlapping)
         shift = output.format.block_size if output.in_place == first.name else 0
         offsets[output.name] = places[first.name].offset + shift
-    outcome = subject.runner.call(
-        subject.kernel, offsets, mistake.case.sizes, mistake.case.scalars
-    )
+    outcome = subject.runner.call(subject.kernel, offsets, mistake.case.sizes, mistake.case.scalars)
     _check_survived(subject, places, outcome)
     _check_untouched(subject, places, stored)
     for each in subject.operation.outputs:
@@ -145,9 +143,7 @@ def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes
     return operand.format.poison(operand.shape(case.sizes))
 
 
-def _check_survived(
-    subject: Subject, places: Mapping[str, Placement], outcome: Outcome
-) -> None:
+def _check_survived(subject: Subject, places: Mapping[str, Placement], outcome: Outcome) -> None:
     if outcome.kind == "error":
         raise Unusable(outcome.message)
     if outcome.kind == "crashed":

@@ -18,7 +18,8 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def _wide(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Magnitudes log-uniform over 1e-6 to 1e6: cancellation and absorption."""
-    return np.exp(rng.uniform(np.log(1e-6), np.log(1e6), shape)) * rng.choice([-1.0, 1.0], shape)
+    signs: Array = rng.choice(np.array([-1.0, 1.0]), shape)
+    return signs * np.exp(rng.uniform(np.log(1e-6), np.log(1e6), shape))
 
 
 def _outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -63,9 +64,7 @@ def fill(name: str, rng: np.random.Generator, operand: Operand, shape: tuple[int
     return operand.format.encode(np.clip(draw(rng, shape), -operand.limit, operand.limit))
 
 
-def _raw(
-    rng: np.random.Generator, operand: Operand, shape: tuple[int, ...], lowest: int
-) -> Bytes:
+def _raw(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...], lowest: int) -> Bytes:
     """Codes from `lowest` up, f16 scales of either sign, subnormal and zero among them."""
     blocks = operand.format.n_bytes(shape) // operand.format.block_size
     codes = rng.integers(lowest, 128, (blocks, operand.format.block_size), dtype=np.int8)

@@ -82,25 +82,18 @@ def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
                 if fastest is None or found.n_to_failure < fastest[0]:
                     fastest = (found.n_to_failure, stated, str(found.broken))
     seconds = round(time.monotonic() - start, 3)
-    common = {
-        "name": mutant.name,
-        "scope": {"operation": mutant.operation, "fault": mutant.doc, "profile": profile},
-        "reproduce": f"hotfire props mutants {mutant.name} --profile {profile} --seed {seed}",
-    }
-    if fastest is None:
-        return Verdict(
-            status=Status.FAILED,
-            findings=(_survival(mutant, profile),),
-            measurements={"seconds": seconds},
-            **common,
-        )
-    measurements = {
-        "property": fastest[1],
-        "n_examples": fastest[0],
-        "variants": "+".join(kills),
-        "seconds": seconds,
-    }
-    return Verdict(status=Status.PASSED, measurements=measurements, **common)
+    measurements: dict[str, object] = {"seconds": seconds}
+    if fastest is not None:
+        n_examples, stated, _ = fastest
+        measurements |= {"property": stated, "n_examples": n_examples, "variants": "+".join(kills)}
+    return Verdict(
+        name=mutant.name,
+        status=Status.FAILED if fastest is None else Status.PASSED,
+        scope={"operation": mutant.operation, "fault": mutant.doc, "profile": profile},
+        reproduce=f"hotfire props mutants {mutant.name} --profile {profile} --seed {seed}",
+        findings=(_survival(mutant, profile),) if fastest is None else (),
+        measurements=measurements,
+    )
 
 
 def hunt_all(

@@ -117,9 +117,7 @@ def _agrees(rule: str, subject: Subject, case: Case, exact: bool) -> bool:
 
 def _agreement_cases(subject: Subject) -> SearchStrategy[Case]:
     wild = ("wild",) * subject.kernel.any_code
-    return cases(
-        subject.operation, fills=RANDOM_FILLS + wild, in_place=subject.kernel.in_place
-    )
+    return cases(subject.operation, fills=RANDOM_FILLS + wild, in_place=subject.kernel.in_place)
 
 
 def _row_axis(subject: Subject) -> Axis:
@@ -188,13 +186,13 @@ PROPERTIES = (
     ),
     Property(
         "exact_on_designed_inputs",
-        lambda subject: True,
+        lambda _: True,
         lambda subject: cases(subject.operation, fills=("exact",), smallest=1),
         exact_on_designed_inputs,
     ),
     Property(
         "agrees_with_reference",
-        lambda subject: True,
+        lambda _: True,
         _agreement_cases,
         agrees_with_reference,
     ),

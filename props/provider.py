@@ -111,7 +111,8 @@ def _module(head: str) -> ModuleType:
             f"provider {head!r} is not known; expected {', '.join(BUILT_IN)} or a Python file"
         )
     spec = spec_from_file_location(f"hotfire_provider_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

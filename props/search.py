@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import hypothesis
@@ -18,7 +19,7 @@ from hotfire.props.runner import KernelInfo, Runner
 from hotfire.ref.registry import operation, operations
 from hotfire.verdict import Finding, Severity, Status, Verdict, worst
 
-PROFILES = {"quick": 40, "full": 400}
+PROFILES = {"quick": 100, "full": 1000}
 """Examples a property and kernel."""
 
 MAX_HANGS = 3
@@ -90,10 +91,8 @@ def search(
     def check(case: Case) -> None:
         found.run(subject, stated, case)
 
-    try:
+    with suppress(Broken, _Enough):
         check()
-    except (Broken, _Enough):
-        pass
     return found
 
 
@@ -200,9 +199,7 @@ def _speaks_of(stated: Property, case: Case, only: str | None) -> bool:
     return stated.name != "refuses_mistakes" and designed == (case.fill == "exact")
 
 
-def _verdict(
-    name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, Search]
-) -> Verdict:
+def _verdict(name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, Search]) -> Verdict:
     findings = tuple(
         _finding(runner, kernel, stated, each) for stated, each in searches.items() if each.broken
     )
@@ -235,7 +232,8 @@ def _verdict(
 
 
 def _finding(runner: Runner, kernel: KernelInfo, stated: str, found: Search) -> Finding:
-    assert found.broken is not None and found.case is not None
+    assert found.broken is not None
+    assert found.case is not None
     message = found.broken.message
     if found.broken.stack:
         message += "\n" + "\n".join(f"    {frame}" for frame in found.broken.stack)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -106,10 +106,8 @@ Values = dict[str, Array]
 """Logical values by operand name, float64."""
 
 
-class Reference(Protocol):
-    """Computes outputs, or their absolute error bounds, from inputs and scalars by name."""
-
-    def __call__(self, **arguments: Any) -> Values: ...
+Reference = Callable[..., Values]
+"""Computes outputs, or their absolute error bounds, from inputs and scalars by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +143,10 @@ class Operation:
     def operands(self) -> tuple[Operand, ...]:
         """Inputs, then outputs."""
         return self.inputs + self.outputs
+
+    def output(self, name: str) -> Operand:
+        """The output of that name."""
+        return next(each for each in self.outputs if each.name == name)
 
     def axis(self, name: str) -> Axis:
         """The axis of that name."""

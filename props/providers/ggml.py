@@ -72,14 +72,18 @@ def provide(argument: str) -> Provider:
         for operation, variant, symbol in _DOTS
     ]
     version = ffi.string(base.ggml_version()).decode()
-    return Provider(name=f"ggml:{argument}" if argument else "ggml", version=version, kernels=kernels)
+    return Provider(
+        name=f"ggml:{argument}" if argument else "ggml", version=version, kernels=kernels
+    )
 
 
 def _wheel() -> Path:
     spec = find_spec("libggml")
     if spec is None or not spec.submodule_search_locations:
-        raise InputError("libggml is not installed; run `pip install libggml-python`, or name a "
-                         "folder that holds libggml-base.so and libggml-cpu.so: ggml:FOLDER")
+        raise InputError(
+            "libggml is not installed; run `pip install libggml-python`, or name a "
+            "folder that holds libggml-base.so and libggml-cpu.so: ggml:FOLDER"
+        )
     return Path(spec.submodule_search_locations[0]) / "lib64"
 
 
@@ -91,7 +95,7 @@ def _open(ffi: Any, path: Path) -> Any:
 
 
 def _symbol(ffi: Any, kind: str, name: str, folder: Path) -> Any:
-    """The address of a symbol in either library: which of the two holds it changed over releases."""
+    """The address of a symbol in either library; which of the two has it varies by release."""
     for part in ("cpu", "base"):
         library = ctypes.CDLL(str(folder / f"libggml-{part}.so"))
         if hasattr(library, name):

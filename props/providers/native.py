@@ -60,8 +60,10 @@ def _caller(library: lib.Library, operation: Operation, execution: Any) -> Calla
     def call(arguments: Call) -> None:
         status = function(
             execution,
-            *(ffi.cast(types[each.name], arguments.pointers[each.name])
-              for each in operation.operands),
+            *(
+                ffi.cast(types[each.name], arguments.pointers[each.name])
+                for each in operation.operands
+            ),
             *(arguments.scalars[each.name] for each in operation.scalars),
             *(arguments.sizes[axis.name] for axis in operation.axes),
         )

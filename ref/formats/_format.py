@@ -61,7 +61,7 @@ class Format:
         return int(np.prod(shape, dtype=np.int64)) // self.block_len * self.block_size
 
     def encode(self, values: NDArray[np.floating]) -> Bytes:
-        """Stores values: [..., n] -> [n_bytes] uint8, row after row. Values are rounded to f32 first."""
+        """Stores values: [..., n] -> [n_bytes] uint8, row after row, rounded to f32 first."""
         self.n_bytes(values.shape)
         with np.errstate(over="ignore"):
             single = np.ascontiguousarray(values, dtype=np.float32)

@@ -9,7 +9,6 @@ import numpy as np
 from hotfire.ref.formats import Array, named
 from hotfire.ref.operation import Axis, Operand, Operation, Reference, Values
 
-
 LIMIT = 5e5
 """The greatest magnitude whose q4_0 scale, an eighth of it, is still a finite f16."""
 
@@ -59,9 +58,7 @@ def _operation(verb: str, dtype: str, source: str, target: str) -> Operation:
             ),
         ),
         inputs=(
-            Operand(
-                name="x", dtype=source, axes=("n_rows", "n_cols"), doc="values", limit=LIMIT
-            ),
+            Operand(name="x", dtype=source, axes=("n_rows", "n_cols"), doc="values", limit=LIMIT),
         ),
         outputs=(Operand(name="y", dtype=target, axes=("n_rows", "n_cols"), doc="values"),),
         reference=reference,

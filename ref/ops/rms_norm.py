@@ -67,9 +67,7 @@ OPERATIONS = [
             Operand(name="weight", dtype="f32", axes=("n_embd",), doc="gain of each column"),
         ),
         outputs=(
-            Operand(
-                name="y", dtype="f32", axes=("n_tokens", "n_embd"), doc="result", in_place="x"
-            ),
+            Operand(name="y", dtype="f32", axes=("n_tokens", "n_embd"), doc="result", in_place="x"),
         ),
         scalars=(
             Scalar(
@@ -85,4 +83,3 @@ OPERATIONS = [
         second=second,
     )
 ]
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class HotfireError(Exception):
-    """Base of all errors here. Read the message: it says what was expected, what came, what to do."""
+    """Base of all errors. The message says what was expected, what came and what to do."""
 
     exit_code = 2
 
@@ -18,20 +18,20 @@ class InputError(HotfireError):
 
 
 class ShapeError(InputError):
-    """An array's shape or dtype does not fit the operation. Compare it with the operation's docstring."""
+    """A shape or dtype does not fit the operation. Compare it with the operation's docstring."""
 
 
 class LayoutDriftError(HotfireError):
-    """A mirror and the header differ. Change the side that is wrong; the table lists every difference."""
+    """A mirror and the header differ. Change the side that is wrong; the table lists all."""
 
 
 class StaleLibraryError(HotfireError):
-    """The loaded native library was built from another header than this package. Build it again."""
+    """The loaded library was built from another header than this package. Build it again."""
 
 
 class LibraryError(HotfireError):
-    """A native function answered with an error status. The message holds the library's own words."""
+    """A native function answered with an error status; the message has the library's words."""
 
 
 class WorkerError(HotfireError):
-    """The process that runs kernels could not be used for a reason other than a kernel's fault."""
+    """The process that runs kernels failed, through no fault of a kernel."""

@@ -98,6 +98,12 @@ def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
             f"{where} has ABI version {lib.hotfire_abi_version()}, this package expects "
             f"{lib.HOTFIRE_ABI_VERSION}; build it again with `make build`"
         )
+    missing = [name for name in mirror().functions if not hasattr(lib, name)]
+    if missing:
+        raise StaleLibraryError(
+            f"{where} lacks {', '.join(missing[:5])}, which this package declares; build it again "
+            "with `make build`"
+        )
     drift = compare_layout(mirror(), _layout(ffi, lib))
     if drift:
         listed = "; ".join(found.message for found in drift[:5])

@@ -1,4 +1,4 @@
-"""The `hotfire` command. Each subcommand lives in a module of its own, imported when it is called."""
+"""The `hotfire` command. Each subcommand is a module of its own, imported when it is called."""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ def props() -> None:
 @click.option("--property", "only", help="Only this property.")
 @click.option("--case", "text", help="Run this one case, as a finding prints it.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.01), default=5.0, show_default=True,
+    "--timeout",
+    type=click.FloatRange(min=0.01),
+    default=5.0,
+    show_default=True,
     help="Seconds that one call may take before it is hung.",
 )
 @_profile
@@ -81,9 +84,7 @@ def run(
         parts,
         scope=scope,
         reproduce=command_line(),
-        measurements={
-            "n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)
-        },
+        measurements={"n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)},
     )
 
 
@@ -98,7 +99,9 @@ def list_(provider: str) -> None:
     try:
         with Runner(provider) as runner:
             for kernel in runner.kernels:
-                click.echo(f"{kernel.operation:20} {kernel.variant:10} {kernel.unavailable}".rstrip())
+                click.echo(
+                    f"{kernel.operation:20} {kernel.variant:10} {kernel.unavailable}".rstrip()
+                )
     except HotfireError as error:
         fail(error)
 

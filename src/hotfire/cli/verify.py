@@ -24,13 +24,19 @@ ALARMS = ("rms_norm_short_sum", "matvec_q8_0_reads_past_end", "rms_norm_never_re
 
 @click.command()
 @click.option(
-    "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
+    "--profile",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
     help="How many examples a property.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of every search.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"),
-    show_default=True, help="Folder for verdict.json and verdict.html.",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
+    show_default=True,
+    help="Folder for verdict.json and verdict.html.",
 )
 @verdict_command
 def verify(profile: str, seed: int, out: Path) -> Verdict:
@@ -83,7 +89,7 @@ def check_binding() -> Verdict:
     saved = library.path.parent / "hotfire.manifest.json"
     header = manifest.load(saved.read_text(encoding="utf-8"), saved.name)
     names = {*header.record_names, *header.enums, *header.functions}
-    sides = {"header": header, "debug information": dwarf.read(library.path, wanted=names)}
+    sides = {"header": header, "debug information": dwarf.read(library.path, names=names)}
     parts = []
     for name, side in sides.items():
         findings = tuple(compare(mirror, side))
@@ -98,7 +104,9 @@ def check_binding() -> Verdict:
                 },
             )
         )
-    parts.append(Verdict(name="binding against the loaded library's own table", status=Status.PASSED))
+    parts.append(
+        Verdict(name="binding against the loaded library's own table", status=Status.PASSED)
+    )
     return combine("binding", parts, reproduce="hotfire verify")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -45,7 +44,9 @@ def read(path: Path) -> Verdict:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     except jsonschema.ValidationError as error:
-        raise InputError(f"{path} is not a verdict: at {error.json_path}: {error.message}") from error
+        raise InputError(
+            f"{path} is not a verdict: at {error.json_path}: {error.message}"
+        ) from error
     return Verdict.from_json(tree)
 
 
@@ -55,13 +56,10 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         InputError: if it cannot be written.
     """
+    whole = path.parent / f".{path.name}.{os.getpid()}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as out:
-            out.write(text)
-        os.chmod(out.name, 0o644)
-        os.replace(out.name, path)
+        whole.write_text(text, encoding="utf-8")
+        whole.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -20,6 +20,9 @@ COLOURS = {
     Status.MISTRUSTED: "yellow",
     Status.UNSETTLED: "yellow",
 }
+FILE_WIDTH = 200
+"""Columns of a table that goes to a file or a pipe."""
+
 MAX_INFO = 5
 """Findings that only inform are folded beyond this many."""
 
@@ -27,10 +30,11 @@ MAX_INFO = 5
 def render(verdict: Verdict) -> str:
     """The whole text; coloured if standard output is a terminal."""
     out = io.StringIO()
+    is_terminal = sys.stdout.isatty()
     console = Console(
         file=out,
-        force_terminal=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
-        width=max(80, shutil.get_terminal_size((110, 24)).columns),
+        force_terminal=is_terminal and "NO_COLOR" not in os.environ,
+        width=max(80, shutil.get_terminal_size().columns) if is_terminal else FILE_WIDTH,
         highlight=False,
         soft_wrap=True,
     )
@@ -41,7 +45,9 @@ def render(verdict: Verdict) -> str:
     for found in gating + informing[:MAX_INFO]:
         console.print(_finding(found))
     if len(informing) > MAX_INFO:
-        console.print(f"and {len(informing) - MAX_INFO} more that only inform; --format json has all")
+        console.print(
+            f"and {len(informing) - MAX_INFO} more that only inform; --format json has all"
+        )
     console.print(_summary(verdict))
     return out.getvalue()
 
@@ -51,14 +57,17 @@ def _table(verdict: Verdict) -> Table:
     names = list(dict.fromkeys(name for part, _ in rows for name in part.measurements))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("verdict")
-    table.add_column("what", overflow="fold")
+    table.add_column("what", no_wrap=True)
     for name in names:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("note", overflow="fold")
     for part, depth in rows:
         figures = [_figure(part.measurements.get(name, "")) for name in names]
         table.add_row(
-            _status(part.status), Text("  " * depth + part.name), *map(Text, figures), Text(part.reason)
+            _status(part.status),
+            Text("  " * depth + part.name),
+            *map(Text, figures),
+            Text(part.reason),
         )
     return table
 
@@ -80,9 +89,7 @@ def _status(status: Status) -> Text:
 def _finding(found: Finding) -> Text:
     colour = "bold red" if found.severity is Severity.MEMORY_UNSAFE else "red"
     text = Text()
-    text.append(
-        f"{found.severity.value}: ", style=colour if found.severity.gates else "dim"
-    )
+    text.append(f"{found.severity.value}: ", style=colour if found.severity.gates else "dim")
     subject = " ".join(f"{key}={value}" for key, value in found.subject.items() if value)
     text.append(f"{found.rule}  {subject}\n")
     text.append(f"  {found.message}\n")

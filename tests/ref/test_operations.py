@@ -1,0 +1,110 @@
+"""Every operation's reference, bound and designed inputs, checked by another hand."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from hotfire.props.case import Case, draw_inputs
+from hotfire.ref.c_header import kernel_cdef, kernel_header, prototype
+from hotfire.ref.operation import gamma
+from hotfire.ref.registry import operation, operations
+
+ALL = list(operations().values())
+NAMES = [each.name for each in ALL]
+
+
+def case(op, fill, seed=0, least=2):
+    """A rectangular case: no two axes have the same size."""
+    sizes = {
+        axis.name: (least + 3 * index) * axis.multiple_of for index, axis in enumerate(op.axes)
+    }
+    scalars = {scalar.name: scalar.samples[0] for scalar in op.scalars}
+    return Case(sizes=sizes, scalars=scalars, fill=fill, seed=seed)
+
+
+@pytest.mark.parametrize("op", ALL, ids=NAMES)
+def test_reference_agrees_with_the_second_formula(op):
+    """In float64, to a few roundings, where the operation names a second formula."""
+    if op.second is None:
+        pytest.skip("conversions are checked against ggml in test_formats")
+    for seed in range(5):
+        inputs = draw_inputs(op, case(op, "normal", seed))
+        want = op.second(**inputs.logical, **inputs.scalars)
+        got = op.reference(**inputs.logical, **inputs.scalars)
+        for name in want:
+            assert got[name].shape == want[name].shape
+            np.testing.assert_allclose(got[name], want[name], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("op", ALL, ids=NAMES)
+def test_designed_inputs_are_stored_without_loss(op):
+    """What the kernel reads is what was designed: encoding rounds nothing."""
+    if "quantize" in op.name:
+        pytest.skip("conversions are designed to meet ties, not to be stored without loss")
+    for seed, least in itertools.product(range(5), (1, 3)):
+        chosen = case(op, "exact", seed, least)
+        drawn = op.exact(np.random.default_rng(seed), dict(chosen.sizes))
+        inputs = draw_inputs(op, chosen)
+        for operand in op.inputs:
+            assert np.array_equal(inputs.logical[operand.name], drawn[operand.name])
+
+
+@pytest.mark.parametrize("name", ["matvec_f32", "matvec_q8_0", "matvec_q4_0"])
+def test_designed_products_are_exact_in_any_order(name):
+    """Sums in f32, forwards, backwards and shuffled, all equal the float64 result."""
+    op = operation(name)
+    rng = np.random.default_rng(5)
+    for n_cols in (64, 512, 4096):
+        sizes = {"n_rows": 3, "n_cols": n_cols}
+        inputs = draw_inputs(op, Case(sizes=sizes, scalars={}, fill="exact", seed=n_cols))
+        products = (inputs.logical["weight"] * inputs.logical["x"]).astype(np.float32)
+        want = op.reference(**inputs.logical)["y"]
+        assert np.abs(want).max() > 0
+        for order in (np.arange(n_cols), np.arange(n_cols)[::-1], rng.permutation(n_cols)):
+            total = np.zeros(3, dtype=np.float32)
+            for column in order:
+                total += products[:, column]
+            assert np.array_equal(total.astype(np.float64), want)
+
+
+@pytest.mark.parametrize("op", ALL, ids=NAMES)
+def test_bounds_are_finite_and_not_negative(op):
+    """At every fill, also where results underflow."""
+    for fill in ("normal", "wide", "outliers", "ties", "tiny", "raw"):
+        inputs = draw_inputs(op, case(op, fill))
+        with np.errstate(all="ignore"):
+            bounds = op.bound(**inputs.logical, **inputs.scalars)
+        for bound in bounds.values():
+            assert np.isfinite(bound).all()
+            assert (bound >= 0).all()
+
+
+def test_softmax_bound_is_no_constant():
+    """[15, 0 x 74]: the small weights may be off by more than 64 ulp, and the bound knows."""
+    row = np.array([[15.0] + [0.0] * 74])
+    op = operation("softmax")
+    ratio = op.bound(x=row)["y"] / (op.reference(x=row)["y"] * 2.0**-23)
+    assert ratio.max() > 45
+    assert ratio[0, 0] < ratio[0, 1]
+
+
+def test_gamma_is_highams():
+    """n u / (1 - n u), by hand for n = 2^20, where n u = 2^-4."""
+    assert gamma(2**20) == 2.0**-4 / (1 - 2.0**-4)
+
+
+def test_the_committed_header_is_what_the_specs_say(pytestconfig):
+    """Whoever edits a spec runs `hotfire abi header`."""
+    path = pytestconfig.rootpath / "native/include/hotfire_kernels.h"
+    assert path.read_text(encoding="utf-8") == kernel_header()
+
+
+def test_prototypes_list_inputs_outputs_scalars_sizes():
+    """The argument order that STYLE asks for, on an operation that has all four."""
+    text = " ".join(prototype(operation("rms_norm")).split())
+    assert text == (
+        "hotfire_status hotfire_rms_norm(const hotfire_exec *exec, const float *x, "
+        "const float *weight, float *y, float eps, int64_t n_tokens, int64_t n_embd);"
+    )
+    assert text in " ".join(kernel_cdef().split())
