@@ -56,6 +56,7 @@ class Record:
         packed: whether a field lies where its own alignment would not allow it.
         opaque: whether only its name is known.
         aliases: typedefs of it.
+        tagged: whether C calls it `struct name`; False where the name is only a typedef's.
         location: `file:line`.
     """
 
@@ -67,6 +68,7 @@ class Record:
     packed: bool = False
     opaque: bool = False
     aliases: tuple[str, ...] = ()
+    tagged: bool = True
     location: str = ""
 
 
@@ -78,6 +80,7 @@ class Enum:
     base: Type
     values: tuple[tuple[str, int], ...]
     aliases: tuple[str, ...] = ()
+    tagged: bool = True
     location: str = ""
 
 

@@ -55,9 +55,12 @@ def _record(record: Record) -> dict[str, Any]:
         tree["fields"] = [_field(member) for member in record.fields]
     if record.packed:
         tree["packed"] = True
-    if record.aliases:
-        tree["aliases"] = sorted(record.aliases)
-    return tree
+    return tree | _named(record)
+
+
+def _named(item: Record | Enum) -> dict[str, Any]:
+    tree: dict[str, Any] = {"aliases": sorted(item.aliases)} if item.aliases else {}
+    return tree if item.tagged else tree | {"tagged": False}
 
 
 def _field(member: Field) -> dict[str, Any]:
@@ -68,8 +71,8 @@ def _field(member: Field) -> dict[str, Any]:
 
 
 def _enum(enum: Enum) -> dict[str, Any]:
-    tree = {"base": str(enum.base), "values": [{"name": n, "value": v} for n, v in enum.values]}
-    return tree | ({"aliases": sorted(enum.aliases)} if enum.aliases else {})
+    values = [{"name": name, "value": value} for name, value in enum.values]
+    return {"base": str(enum.base), "values": values} | _named(enum)
 
 
 def _function(function: Function) -> dict[str, Any]:
@@ -165,6 +168,7 @@ def _read_record(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]
         packed=bool(tree.get("packed", False)),
         opaque=bool(tree.get("opaque", False)),
         aliases=tuple(tree.get("aliases", ())),
+        tagged=bool(tree.get("tagged", True)),
         location=tree.get("location", ""),
     )
 
@@ -172,7 +176,8 @@ def _read_record(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]
 def _read_enum(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]) -> Enum:
     values = tuple((value["name"], int(value["value"])) for value in tree["values"])
     aliases = tuple(tree.get("aliases", ()))
-    return Enum(name, read(tree["base"]), values, aliases, tree.get("location", ""))
+    tagged = bool(tree.get("tagged", True))
+    return Enum(name, read(tree["base"]), values, aliases, tagged, tree.get("location", ""))
 
 
 def _read_function(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]) -> Function:

@@ -13,6 +13,7 @@ from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, 
 from hotfire.abi.manifest import Constant, Enum, Field, Function, Manifest, Record
 from hotfire.errors import InputError
 
+_TAGS = ("struct", "union", "enum")
 _FLOATS = ("float", "double", "long double")
 
 
@@ -98,6 +99,9 @@ class _Reader:
         self.records: dict[str, Record] = {}
         self.enums: dict[str, Enum] = {}
         self.names: dict[Any, str] = {}
+        declared = getattr(getattr(ffi, "_parser", None), "_declarations", {})
+        keys = (key.split(" ") for key in declared)
+        self.tags = {key[1] for key in keys if key[0] in _TAGS}
 
     def type_of(self, ctype: Any, owner: str = "") -> Type:
         """One type; `owner` names a record without a name."""
@@ -168,7 +172,13 @@ class _Reader:
             if bits is None and sized and place.offset % self.ffi.alignof(place.type):
                 packed = True
         self.records[name] = Record(
-            name, ctype.kind, self.ffi.sizeof(ctype), self.ffi.alignof(ctype), tuple(fields), packed
+            name,
+            ctype.kind,
+            self.ffi.sizeof(ctype),
+            self.ffi.alignof(ctype),
+            tuple(fields),
+            packed,
+            tagged=name in self.tags,
         )
         return found
 
@@ -178,7 +188,8 @@ class _Reader:
             signed = int(self.ffi.cast(ctype, -1)) < 0
             values = tuple((label, value) for label, value in ctype.relements.items())
             ordered = tuple(sorted(values, key=lambda item: item[1]))
-            self.enums[name] = Enum(name, integer(self.ffi.sizeof(ctype), signed), ordered)
+            base = integer(self.ffi.sizeof(ctype), signed)
+            self.enums[name] = Enum(name, base, ordered, tagged=name in self.tags)
         return Type("enum", name=name)
 
 
@@ -190,8 +201,7 @@ def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]]) -> Manifest:
     aliases: dict[str, set[str]] = {}
     declarations = ffi._parser._declarations
     # Tags first: cffi calls a struct by its typedef where it has one.
-    tagged = ("struct", "union", "enum")
-    for key in sorted(declarations, key=lambda key: (key.partition(" ")[0] not in tagged, key)):
+    for key in sorted(declarations, key=lambda key: (key.partition(" ")[0] not in _TAGS, key)):
         word, _, name = key.partition(" ")
         if "$" in name:
             continue
@@ -199,7 +209,7 @@ def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]]) -> Manifest:
             with ffi._lock:
                 found = reader.type_of(ffi._get_cached_btype(declarations[key][0]))
             functions[name] = _named(name, found.target, names.get(name, ()))
-        elif word in tagged:
+        elif word in _TAGS:
             reader.type_of(ffi.typeof(f"{word} {name}"), name)
         elif word == "typedef":
             found = reader.type_of(ffi.typeof(name), name)

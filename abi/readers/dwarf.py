@@ -227,7 +227,9 @@ class _Reader:
             align = stated.value
         elif packed or size % align:
             align = 1
-        self.records[name] = Record(name, kind, size, align, fields, packed or bool(size % align))
+        self.records[name] = Record(
+            name, kind, size, align, fields, packed or bool(size % align), tagged=bool(_name(entry))
+        )
         return found
 
     def _align(self, of: Type) -> int:
@@ -293,7 +295,7 @@ class _Reader:
         if not signed:
             # A data form has no sign; an unsigned base says how to read it.
             values = tuple((label, value % (1 << 8 * size)) for label, value in values)
-        self.enums[name] = Enum(name, integer(size, signed), values)
+        self.enums[name] = Enum(name, integer(size, signed), values, tagged=bool(_name(entry)))
         return Type("enum", name=name)
 
 

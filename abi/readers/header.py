@@ -226,6 +226,9 @@ class _Reader:
         if size < 0:
             self.records[name] = Record(name, found.kind, opaque=True, location=_place(declaration))
             return found
+        tagged = canonical.spelling.startswith(f"{found.kind} ") and not _unnamed(
+            declaration.spelling
+        )
         # Entered before its fields are read, as it may point to itself.
         self.types[canonical.spelling] = found
         self.records[name] = Record(name, found.kind, opaque=True)
@@ -237,8 +240,9 @@ class _Reader:
             if align_of > 0
         )
         kept = tuple(member for member, _ in fields)
+        place = _place(declaration)
         self.records[name] = Record(
-            name, found.kind, size, align, kept, packed, location=_place(declaration)
+            name, found.kind, size, align, kept, packed, tagged=tagged, location=place
         )
         return found
 
@@ -282,9 +286,10 @@ class _Reader:
             values = tuple(
                 (child.spelling, child.enum_value) for child in self._constants(definition)
             )
-            self.enums[name] = Enum(
-                name, integer(size, signed), values, location=_place(definition)
-            )
+            tagged = declaration.type.spelling.startswith("enum ")
+            tagged = tagged and not _unnamed(declaration.spelling)
+            base_type, place = integer(size, signed), _place(definition)
+            self.enums[name] = Enum(name, base_type, values, tagged=tagged, location=place)
         return Type("enum", name=name)
 
     def _constants(self, declaration: Any) -> list[Any]:

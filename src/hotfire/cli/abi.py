@@ -111,3 +111,34 @@ def check(
     return checking.check(
         headers, mirrors, _reading(**reading), library=library, reproduce=options.command_line()
     )
+
+
+@abi.command()
+@click.argument("side")
+@click.option("--lang", type=click.Choice(["c", "rust", "ctypes", "cffi"]), required=True)
+@click.option(
+    "--form",
+    type=click.Choice(["assertions", "declarations"]),
+    default="assertions",
+    show_default=True,
+    help="Assertions to compile in, or the corrected declarations.",
+)
+@click.option("--name", "names", multiple=True, help="Only this record, enum or function.")
+@_reading_options
+@click.option("-o", "--output", type=_FILE, help="Write there instead of to standard output.")
+def emit(
+    side: str, lang: str, form: str, names: tuple[str, ...], output: Path | None, **reading: Any
+) -> None:
+    """Write what a mirror compiles in so that it cannot drift from SIDE."""
+    from hotfire.abi import emit as emitting
+    from hotfire.abi import sources
+
+    try:
+        library = sources.read(side, _reading(**reading))
+        text = emitting.emit(library, lang, form, frozenset(names) or None)
+    except HotfireError as error:
+        options.fail(error)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text)
