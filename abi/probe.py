@@ -1,0 +1,142 @@
+"""A compiled probe as arbiter: the system's C compiler says whether a finding is true.
+
+For each finding that gates, one C program asks for the number or the prototype that the finding
+is about. libclang and the compiler must agree with the library's side, and not with the mirror's.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hotfire.abi.emit import c
+from hotfire.abi.manifest import Manifest
+from hotfire.abi.sources import Reading
+from hotfire.errors import InputError
+from hotfire.verdict import Finding
+
+_NUMBER = re.compile(r"-?\d+")
+
+
+def confirm(
+    findings: Iterable[Finding],
+    mirror: Manifest,
+    library: Manifest,
+    headers: Sequence[Path],
+    reading: Reading,
+    compiler: str = "cc",
+) -> dict[int, bool]:
+    """Whether each gate finding holds, by its index; findings that no C can ask are left out.
+
+    Args:
+        findings: of the mirror against the library.
+        mirror: what was written.
+        library: the manifest of the headers.
+        headers: the files themselves.
+        reading: the include folders and defines that they were read with.
+        compiler: the C compiler to ask, for the same target.
+
+    Raises:
+        InputError: if the compiler cannot be run, or does not take the headers.
+    """
+    asked = [
+        (index, condition)
+        for index, found in enumerate(findings)
+        if found.severity.gates
+        for condition in [_condition(found, mirror, library)]
+        if condition
+    ]
+    flags = [f"-I{folder}" for folder in reading.include]
+    flags += [f"-D{define}" for define in reading.defines]
+    flags += [f"-I{folder}" for folder in dict.fromkeys(h.resolve().parent for h in headers)]
+    source = "".join(f'#include "{header.resolve()}"\n' for header in headers)
+    source += "#include <stddef.h>\n#include <stdint.h>\n#include <stdbool.h>\n"
+    errors = _errors(source, flags, compiler)
+    if errors:
+        raise InputError(f"{compiler} does not take {headers[0]}: {errors[0]}")
+    first = source.count("\n") + 1
+    lines = [f'_Static_assert({condition}, "");' for _, condition in asked]
+    wrong = set(_error_lines(_errors(source + "\n".join(lines), flags, compiler)))
+    return {index: first + at not in wrong for at, (index, _) in enumerate(asked)}
+
+
+def _errors(source: str, flags: Sequence[str], compiler: str) -> list[str]:
+    """The error lines of a compilation, without code generation."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "probe.c"
+        path.write_text(source)
+        command = [compiler, "-std=gnu11", "-w", "-fsyntax-only", *flags, str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise InputError(f"expected a C compiler, cannot run {compiler}: {error}") from error
+        return [line for line in done.stderr.splitlines() if "error:" in line]
+
+
+def _error_lines(errors: Iterable[str]) -> Iterator[int]:
+    for error in errors:
+        match = re.match(r".*?probe\.c:(\d+):", error)
+        if match:
+            yield int(match[1])
+
+
+def _condition(found: Finding, mirror: Manifest, library: Manifest) -> str:
+    """C that is true if the library is as the finding says and the mirror is not; "" if none is."""
+    subject = found.subject
+    record = library.records.get(subject.get("record", ""))
+    if record is not None and found.rule != "BY_VALUE_ABI":
+        return _about_record(found, c.tag(record))
+    if found.rule == "BY_VALUE_ABI" and record is not None:
+        sized = f"sizeof({c.tag(record)})"
+        same = _same_prototype(subject["function"], library)
+        return f"{sized} == {_number(subject['library'])} && {same}"
+    if found.rule in ("ENUM_VALUE", "CONSTANT") and _is_number(subject.get("library", "")):
+        name = subject["constant"]
+        return f"({name}) == ({subject['library']}) && ({name}) != ({subject['mirror']})"
+    function = mirror.functions.get(subject.get("function", ""))
+    if function is not None and found.rule in ("FN_ARGC", "FN_ARG_TYPE", "FN_RET_TYPE", "CALLBACK"):
+        wanted = c.declare(mirror, function.type, "")
+        return f"!__builtin_types_compatible_p(__typeof__({function.name}), __typeof__({wanted}))"
+    return ""
+
+
+def _about_record(found: Finding, name: str) -> str:
+    subject = found.subject
+    mine, theirs = _number(subject.get("mirror", "")), _number(subject.get("library", ""))
+    member = subject.get("field", "")
+    asked = {
+        "RECORD_SIZE": f"sizeof({name})",
+        "RECORD_STRIDE": f"sizeof({name})",
+        "RECORD_ALIGN": f"_Alignof({name})",
+        "FIELD_OFFSET": f"offsetof({name}, {member})",
+    }.get(found.rule)
+    if asked:
+        return f"{asked} == {theirs} && {asked} != {mine}"
+    if found.rule == "FIELD_WIDTH":
+        sizes = [
+            _NUMBER.findall(subject[side].rpartition("(")[2])[0] for side in ("library", "mirror")
+        ]
+        width = f"sizeof((({name} *)0)->{member})"
+        return f"{width} == {sizes[0]} && {width} != {sizes[1]}"
+    if found.rule == "FIELD_MISSING":
+        return f"offsetof({name}, {member}) == {subject['library'].rpartition(' ')[2]}"
+    return ""
+
+
+def _same_prototype(name: str, library: Manifest) -> str:
+    """That the function takes and returns what the library's manifest says."""
+    function = library.functions[name]
+    wanted = c.declare(library, function.type, "")
+    return f"__builtin_types_compatible_p(__typeof__({name}), __typeof__({wanted}))"
+
+
+def _is_number(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text))
+
+
+def _number(text: str) -> str:
+    match = _NUMBER.match(text)
+    return match[0] if match else "-1"
