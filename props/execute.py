@@ -146,6 +146,9 @@ def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes
 def _check_survived(subject: Subject, places: Mapping[str, Placement], outcome: Outcome) -> None:
     if outcome.kind == "error":
         raise Unusable(outcome.message)
+    if outcome.kind == "faulted":
+        rule, _, words = outcome.message.partition(": ")
+        raise Broken(rule, words, severity=Severity.MEMORY_UNSAFE)
     if outcome.kind == "crashed":
         raise Broken(
             "stays_in_bounds",

@@ -20,15 +20,36 @@ HANG_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted fault: its name, the operation that it breaks, and what is wrong in words."""
+    """One planted fault.
+
+    Args:
+        name: of the error.
+        operation: that it breaks.
+        doc: what is wrong, in words.
+        provider: which has it switched on.
+    """
 
     name: str
     operation: str
     doc: str
+    provider: str
 
 
 def mutants() -> list[Mutant]:
-    """Every mutant that the mutants' library holds, sorted by name."""
+    """Every mutant of the CPU kernels and of the GPU kernels in the emulator, sorted by name."""
+    return sorted(_native() + _emulated(), key=lambda mutant: mutant.name)
+
+
+def _emulated() -> list[Mutant]:
+    from hotfire.props.emulator import Emulator
+
+    return [
+        Mutant(name, operation, doc, f"emulator:mutant={name}")
+        for name, operation, doc in Emulator().mutants()
+    ]
+
+
+def _native() -> list[Mutant]:
     from hotfire import lib
 
     library = lib.load(lib.MUTANTS)
@@ -37,16 +58,12 @@ def mutants() -> list[Mutant]:
         return str(library.ffi.string(value).decode())
 
     found: list[Mutant] = []
-    while (name := library.lib.hotfire_mutant_name(len(found))) != library.ffi.NULL:
-        index = len(found)
-        found.append(
-            Mutant(
-                text(name),
-                text(library.lib.hotfire_mutant_operation(index)),
-                text(library.lib.hotfire_mutant_doc(index)),
-            )
-        )
-    return sorted(found, key=lambda mutant: mutant.name)
+    while (pointer := library.lib.hotfire_mutant_name(len(found))) != library.ffi.NULL:
+        index, name = len(found), text(pointer)
+        operation = text(library.lib.hotfire_mutant_operation(index))
+        doc = text(library.lib.hotfire_mutant_doc(index))
+        found.append(Mutant(name, operation, doc, f"hotfire-mutants:{name}"))
+    return found
 
 
 def named(name: str) -> Mutant:
@@ -65,13 +82,14 @@ def named(name: str) -> Mutant:
 def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
     """Looks for a mutant in every variant that this machine can run: passed if it is found.
 
-    A mutant that lives in one instruction set only is found by that variant. Each variant's first
-    failing property, and the examples it took, are in the measurements.
+    A mutant that lives in one instruction set only is found by that variant. The first failing
+    property of the variant that took the fewest examples is in the measurements, with the rule
+    that it named.
     """
     start = time.monotonic()
     kills: list[str] = []
     fastest: tuple[int, str, str] | None = None
-    with Runner(f"hotfire-mutants:{mutant.name}", seconds=HANG_SECONDS) as runner:
+    with Runner(mutant.provider, seconds=HANG_SECONDS) as runner:
         for kernel in runner.kernels:
             if kernel.operation != mutant.operation or kernel.unavailable:
                 continue
@@ -80,12 +98,14 @@ def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
                 stated, found = killed
                 kills.append(kernel.variant)
                 if fastest is None or found.n_to_failure < fastest[0]:
-                    fastest = (found.n_to_failure, stated, str(found.broken))
+                    rule = found.broken.rule if found.broken else ""
+                    fastest = (found.n_to_failure, stated, rule)
     seconds = round(time.monotonic() - start, 3)
     measurements: dict[str, object] = {"seconds": seconds}
     if fastest is not None:
-        n_examples, stated, _ = fastest
-        measurements |= {"property": stated, "n_examples": n_examples, "variants": "+".join(kills)}
+        n_examples, stated, rule = fastest
+        measurements |= {"property": stated, "rule": rule, "n_examples": n_examples}
+        measurements["variants"] = "+".join(kills)
     return Verdict(
         name=mutant.name,
         status=Status.FAILED if fastest is None else Status.PASSED,
@@ -116,9 +136,11 @@ def hunt_all(
 
 
 def _healthy(profile: str, seed: int) -> Verdict:
-    with Runner("hotfire-mutants") as runner:
-        kernels: Iterator[KernelInfo] = (k for k in runner.kernels if not k.unavailable)
-        parts = [check_kernel(runner, kernel, profile=profile, seed=seed) for kernel in kernels]
+    parts: list[Verdict] = []
+    for provider in ("hotfire-mutants", "emulator"):
+        with Runner(provider) as runner:
+            able: Iterator[KernelInfo] = (k for k in runner.kernels if not k.unavailable)
+            parts += [check_kernel(runner, kernel, profile=profile, seed=seed) for kernel in able]
     cases = sum(part.measurements["n_cases"] for part in parts)
     return combine("no mutant", parts, measurements={"n_examples": cases})
 

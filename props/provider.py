@@ -17,12 +17,15 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from hotfire.errors import InputError
+from hotfire.errors import HotfireError, InputError
 
 BUILT_IN = {
     "hotfire": "hotfire.props.providers.native",
     "hotfire-mutants": "hotfire.props.providers.native_mutants",
     "ggml": "hotfire.props.providers.ggml",
+    "emulator": "hotfire.props.providers.emulator",
+    "cuda": "hotfire.props.providers.cuda",
+    "hip": "hotfire.props.providers.hip",
 }
 
 
@@ -45,6 +48,20 @@ class Refused(Exception):
     """A kernel's own word that it does not take these arguments, with its reason."""
 
 
+class Fault(Exception):
+    """A device's or an emulator's word that a kernel broke its rules.
+
+    Args:
+        rule: which one, as the finding names it.
+        message: kernel, block, thread, what it did to what.
+    """
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(f"{rule}: {message}")
+        self.rule = rule
+        self.message = message
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """One implementation of one operation.
@@ -52,7 +69,8 @@ class Kernel:
     Args:
         operation: the logical operation's name.
         variant: which implementation: an instruction set, a tile, a split.
-        call: runs it to completion; raises `Refused` if the library answers with an error.
+        call: runs it to completion; raises `Refused` if the library answers with an error, and
+            `Fault` if a device or an emulator saw the kernel break a rule.
         unavailable: why this machine cannot run it, "" if it can.
         checks_arguments: whether it promises to refuse mistakes; else none are tried.
         row_invariant: whether it promises that a row's result does not depend on its neighbours
@@ -96,7 +114,13 @@ def load(name: str) -> Provider:
         InputError: if there is none of that name, or its module cannot be loaded.
     """
     head, _, argument = name.partition(":")
-    provider = _module(head).provide(argument)
+    module = _module(head)
+    try:
+        provider = module.provide(argument)
+    except HotfireError:
+        raise
+    except Exception as error:  # an adapter may fail in any way; say which and where
+        raise InputError(f"{head}: provide() failed: {type(error).__name__}: {error}") from error
     if not isinstance(provider, Provider):
         raise InputError(f"{head}: provide() returned {type(provider).__name__}, not a Provider")
     return provider

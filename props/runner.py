@@ -47,8 +47,8 @@ class Outcome:
     """How a call ended.
 
     Args:
-        kind: "ok", "refused" (the library's own status), "error" (of the adapter), "crashed",
-            "hung".
+        kind: "ok", "refused" (the library's own status), "faulted" (the device's own report, a
+            rule and words), "error" (of the adapter), "crashed", "hung".
         message: the library's words, or the signal and what was touched.
         stack: native frames, innermost first, where it crashed or hung.
     """

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 from hotfire.errors import HotfireError, InputError, WorkerError
 from hotfire.props.arena import map_guarded
-from hotfire.props.provider import Call, Kernel, Provider, Refused, load
+from hotfire.props.provider import Call, Fault, Kernel, Provider, Refused, load
 
 
 def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int) -> None:
@@ -89,6 +89,8 @@ def _answer(
         kernel.call(Call(pointers, sizes, scalars))
     except Refused as refusal:
         return "refused", str(refusal)
+    except Fault as fault:
+        return "faulted", str(fault)
     except InputError as error:
         return "error", str(error)
     except Exception as error:  # an adapter's own bug must not look like a crash of the kernel
