@@ -159,6 +159,19 @@ HOTFIRE_API hotfire_status hotfire_rms_norm(const hotfire_exec *exec,
     int64_t n_tokens,
     int64_t n_embd);
 
+/*! hotfire_silu() : Weighs each value by its own sigmoid.
+ *  y[r, i] = x[r, i] / (1 + exp(-x[r, i]))
+ *  x: [n_rows, n_cols] f32, values.
+ *  y: [n_rows, n_cols] f32, values; in place over x.
+ *  n_rows: rows, >= 0.
+ *  n_cols: width of a row, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_silu(const hotfire_exec *exec,
+    const float *x,
+    float *y,
+    int64_t n_rows,
+    int64_t n_cols);
+
 /*! hotfire_softmax() : Turns each row into weights that sum to one.
  *  y[r, i] = exp(x[r, i] - max_j x[r, j]) / sum_k exp(x[r, k] - max_j x[r, j])
  *  An x of -inf masks its column; a row needs one finite x.
