@@ -41,7 +41,8 @@ def provide(argument: str) -> Provider:
 
 def _parsed(argument: str) -> tuple[tuple[int, ...], int, str]:
     """Widths, seed and mutant."""
-    widths, seed, mutant = WAVE_SIZES, 0, ""
+    widths: tuple[int, ...] = WAVE_SIZES
+    seed, mutant = 0, ""
     for word in filter(None, argument.split(",")):
         key, _, value = word.partition("=")
         if word.isdecimal() and int(word) in WAVE_SIZES:
