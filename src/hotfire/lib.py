@@ -25,7 +25,7 @@ from hotfire.ref.c_header import kernel_cdef
 CORE = "libhotfire_core.so"
 MUTANTS = "libhotfire_mutants.so"
 
-_MUTANTS_CDEF = """
+MUTANTS_CDEF = """
 const char *hotfire_mutant_name(uint64_t index);
 const char *hotfire_mutant_operation(uint64_t index);
 const char *hotfire_mutant_doc(uint64_t index);
@@ -81,7 +81,7 @@ def load_path(where: Path) -> Library:
         StaleLibraryError: if it was built from another header.
     """
     ffi = cffi.FFI()
-    ffi.cdef(cdef() + (_MUTANTS_CDEF if where.name == MUTANTS else ""))
+    ffi.cdef(cdef() + (MUTANTS_CDEF if where.name == MUTANTS else ""))
     try:
         lib = ffi.dlopen(str(where))
     except OSError as error:

@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "ref": {"errors", "verdict", "evidence"},
     "abi": {"errors", "verdict", "evidence", "ref"},
     "lib": {"errors", "verdict", "evidence", "ref", "abi"},
-    "props": {"errors", "verdict", "evidence", "ref", "abi", "lib"},
+    "device": {"errors"},
+    "props": {"errors", "verdict", "evidence", "ref", "abi", "lib", "device"},
     "crosstalk": {"errors", "verdict", "evidence"},
     "soak": {"errors", "verdict", "evidence"},
 }
