@@ -142,3 +142,23 @@ def emit(
         click.echo(text, nl=False)
     else:
         output.write_text(text)
+
+
+@abi.command()
+@click.option(
+    "--output",
+    type=_FILE,
+    default=Path("native/include/hotfire_kernels.h"),
+    show_default=True,
+    help="The header to write.",
+)
+def header(output: Path) -> None:
+    """Write the kernels' C header from the specs in ref/ops."""
+    from hotfire.ref.c_header import kernel_header
+    from hotfire.report import write_whole
+
+    try:
+        write_whole(output, kernel_header())
+    except HotfireError as error:
+        options.fail(error)
+    click.echo(f"wrote {output}")
