@@ -34,7 +34,7 @@ def _tree(manifest: Manifest, locations: bool) -> dict[str, Any]:
         "target": manifest.target,
         "pointer_size": manifest.pointer_size,
         "defines": sorted(manifest.defines),
-        "records": table(manifest.records, lambda r: _record(r) | place(r)),
+        "records": table(manifest.records, lambda r: write_record(r) | place(r)),
         "enums": table(manifest.enums, lambda e: _enum(e) | place(e)),
         "functions": table(manifest.functions, lambda f: _function(f) | place(f)),
         "constants": table(manifest.constants, lambda c: {"value": c.value} | place(c)),
@@ -46,7 +46,8 @@ def _tree(manifest: Manifest, locations: bool) -> dict[str, Any]:
     }
 
 
-def _record(record: Record) -> dict[str, Any]:
+def write_record(record: Record) -> dict[str, Any]:
+    """A record as JSON, without its name."""
     tree: dict[str, Any] = {"kind": record.kind}
     if record.opaque:
         tree["opaque"] = True
@@ -139,7 +140,7 @@ def _manifest(tree: Mapping[str, Any]) -> Manifest:
             if not item.get("reached")
         )
         | frozenset(tree["redirects"]),
-        records={n: _read_record(n, r, read) for n, r in tree["records"].items()},
+        records={n: read_record(n, r, read) for n, r in tree["records"].items()},
         enums={n: _read_enum(n, e, read) for n, e in tree["enums"].items()},
         functions={n: _read_function(n, f, read) for n, f in tree["functions"].items()},
         constants={
@@ -153,7 +154,10 @@ def _manifest(tree: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _read_record(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]) -> Record:
+def read_record(
+    name: str, tree: Mapping[str, Any], read: Callable[[str], Type] = parse_type
+) -> Record:
+    """The inverse of `write_record`."""
     fields = []
     for member in tree.get("fields", ()):
         width = member.get("bit_width")

@@ -1,19 +1,21 @@
 """What a side of a comparison can be, and how each is read: one word on the command line.
 
-A side is `ctypes:FILE_OR_MODULE`, `cffi:FILE_OR_MODULE`, `header:FILE`, `dwarf:FILE`,
-`exports:FILE`, or a path whose name tells: `.h`, `.json`, `.so`.
+A side is `ctypes:`, `cffi:`, `numpy:` or `accessor:` and a file or module, `header:FILE`,
+`dwarf:FILE`, `exports:FILE`, or a path whose name tells: `.h`, `.json`, `.so`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from hotfire.abi.manifest import Manifest
 from hotfire.errors import InputError
 
-KINDS = ("header", "manifest", "dwarf", "exports", "ctypes", "cffi")
+KINDS = ("header", "manifest", "dwarf", "exports", "ctypes", "cffi", "numpy", "accessor")
+_IMPORTED = ("ctypes", "cffi", "numpy")
 _SUFFIXES = {".json": "manifest", ".o": "dwarf", ".so": "dwarf"}
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc")
 
@@ -73,14 +75,15 @@ def read(side: str, reading: Reading, names: Iterable[str] = ()) -> Manifest:
         InputError: if it cannot be read.
     """
     kind, rest = split(side)
-    if kind == "ctypes":
-        from hotfire.abi.readers import ctypes_
+    if kind in _IMPORTED:
+        found: Manifest = import_module(f"hotfire.abi.readers.{kind}_").read(
+            rest, python=reading.python
+        )
+        return found
+    if kind == "accessor":
+        from hotfire.abi.readers import accessor
 
-        return ctypes_.read(rest, python=reading.python)
-    if kind == "cffi":
-        from hotfire.abi.readers import cffi_
-
-        return cffi_.read(rest, python=reading.python)
+        return accessor.read(rest, python=reading.python, names=names)
     if kind == "header":
         return read_headers([Path(rest)], reading, names)
     if kind == "manifest":

@@ -42,4 +42,6 @@ def compare(
     target.require_same(mirror.target, library.target)
     both = Comparison(mirror, library, dict(names or {}))
     found = [finding for check in CHECKS for finding in check(both)]
-    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+    # Two of the mirror's names may stand for one record of the library.
+    unique = {(each.rule, *each.subject.items()): each for each in found}
+    return sorted(unique.values(), key=lambda finding: _ORDER.index(finding.severity))

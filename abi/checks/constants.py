@@ -143,7 +143,7 @@ def _enum(both: Comparison, theirs: Enum) -> Iterator[Finding]:
             library=", ".join(unknown),
         )
     mine = _counterpart(both, theirs)
-    if mine is None or both.mirror.source == "ctypes" or mine.base == theirs.base:
+    if mine is None or both.mirror.source in ("ctypes", "accessor") or mine.base == theirs.base:
         return
     if mine.base.size != theirs.base.size:
         severity = Severity.MEMORY_UNSAFE

@@ -77,7 +77,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
             library=str(library.size),
         )
         yield from _stride(both, pair)
-    elif mirror.align != library.align and not _same_bytes(both):
+    elif mirror.align != library.align and _says_alignment(both):
         yield finding(
             RECORD_ALIGN,
             Severity.LATENT,
@@ -89,9 +89,9 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
         )
 
 
-def _same_bytes(both: Comparison) -> bool:
-    """An array of bytes in place of an unmirrored member keeps the layout but not the alignment."""
-    return both.mirror.source == "numpy"
+def _says_alignment(both: Comparison) -> bool:
+    """Whether the mirror's alignment is one that somebody chose: numpy packs unless told."""
+    return both.mirror.source not in ("numpy", "accessor")
 
 
 def _reach(both: Comparison, pair: Pair) -> str:

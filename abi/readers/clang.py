@@ -104,9 +104,11 @@ def _arguments(
         "-ferror-limit=0",
         "-w",
         f"--target={targets.triple(target or targets.host())}",
+        # Ahead of the user's folders, so that -I/usr/include does not bring the host's C library
+        # into a parse for another target.
+        f"-I{STUBS}",
         *(f"-I{folder}" for folder in include),
         *(f"-D{define}" for define in defines),
-        f"-isystem{STUBS}",
     ]
 
 

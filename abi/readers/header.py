@@ -226,7 +226,7 @@ class _Reader:
         if size < 0:
             self.records[name] = Record(name, found.kind, opaque=True, location=_place(declaration))
             return found
-        tagged = canonical.spelling.startswith(f"{found.kind} ") and not _unnamed(
+        tagged = declaration.type.spelling.startswith(f"{found.kind} ") and not _unnamed(
             declaration.spelling
         )
         # Entered before its fields are read, as it may point to itself.

@@ -38,6 +38,7 @@ def _unpacked(archive: Path, wanted: tuple[str, ...]) -> Path:
         return folder
     partial = archive.parent / "partial"
     shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
     if archive.suffix in (".whl", ".zip"):
         with zipfile.ZipFile(archive) as wheel:
             names = [n for n in wheel.namelist() if not wanted or any(w in n for w in wanted)]
@@ -63,6 +64,15 @@ def sdist(name: str, version: str, *wanted: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=:all:"]
     archive = _download([*command, requirement], CACHE / requirement, requirement)
     return _unpacked(archive, wanted)
+
+
+def debian(package: str) -> Path:
+    """A Debian package of the system's own release, unpacked."""
+    archive = _download(["apt-get", "download", package], CACHE / package, package)
+    folder = archive.parent / "unpacked"
+    if not folder.is_dir():
+        subprocess.run(["dpkg-deb", "-x", archive, folder], check=True)
+    return folder
 
 
 def npm(package: str, *wanted: str) -> Path:
