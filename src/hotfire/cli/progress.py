@@ -1,8 +1,9 @@
-"""A progress display on stderr: a bar on a terminal, silence elsewhere."""
+"""A progress display on stderr, and an interruption that cannot get lost."""
 
 from __future__ import annotations
 
-from types import TracebackType
+import signal
+from types import FrameType, TracebackType
 from typing import Self
 
 from rich import progress
@@ -10,7 +11,10 @@ from rich.console import Console
 
 
 class Progress:
-    """Counts steps towards a total.
+    """Counts steps towards a total: a bar on a terminal, silence elsewhere.
+
+    While it is open, an interrupt raises `KeyboardInterrupt` as ever. Raised inside a callback of
+    the garbage collector, Python drops it, so the next step raises it again.
 
     Args:
         total: how many steps there are.
@@ -29,6 +33,7 @@ class Progress:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=total)
+        self._interrupted = False
 
     def more(self, steps: int) -> None:
         """Adds steps to the total."""
@@ -36,10 +41,21 @@ class Progress:
         self._bar.update(self._task, total=(task.total or 0) + steps)
 
     def step(self, what: str) -> None:
-        """One more step, and what it is about."""
+        """One more step, and what it is about.
+
+        Raises:
+            KeyboardInterrupt: if an interrupt came since it was opened.
+        """
+        if self._interrupted:
+            raise KeyboardInterrupt
         self._bar.update(self._task, description=what, advance=1)
 
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupted = True
+        raise KeyboardInterrupt
+
     def __enter__(self) -> Self:
+        self._former = signal.signal(signal.SIGINT, self._interrupt)
         self._bar.start()
         return self
 
@@ -50,3 +66,4 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
+        signal.signal(signal.SIGINT, self._former)

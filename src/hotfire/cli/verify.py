@@ -165,12 +165,13 @@ def _scope(profile: str, seed: int, interrupted: bool) -> dict[str, Any]:
 
 
 def _totals(parts: list[Verdict]) -> dict[str, int]:
-    """Over all kernels: cases, distinct shapes an operation and variant, variants run and not."""
+    """Over all kernels, that is operations in a variant: cases and distinct shapes, summed."""
     kernels = [kernel for part in parts for kernel in part.parts if "operation" in kernel.scope]
     fuzzed = [kernel for kernel in kernels if "n_cases" in kernel.measurements]
     return {
         "n_kernels": len(fuzzed),
         "n_kernels_skipped": len(kernels) - len(fuzzed),
+        "n_variants": len({(each.scope["provider"], each.scope["variant"]) for each in fuzzed}),
         "n_operations": len({kernel.scope["operation"] for kernel in fuzzed}),
         "n_cases_in_all": sum(kernel.measurements["n_cases"] for kernel in fuzzed),
         "n_shapes_in_all": sum(kernel.measurements["n_shapes"] for kernel in fuzzed),

@@ -38,8 +38,9 @@ def render(verdict: Verdict) -> str:
         highlight=False,
         soft_wrap=True,
     )
-    if verdict.parts:
-        console.print(_table(verdict))
+    for title, parts in _groups(verdict):
+        console.print(_table(title, parts))
+        console.print()
     gating = [found for found in verdict.all_findings() if found.severity.gates]
     informing = [found for found in verdict.all_findings() if not found.severity.gates]
     for found in gating + informing[:MAX_INFO]:
@@ -52,30 +53,35 @@ def render(verdict: Verdict) -> str:
     return out.getvalue()
 
 
-def _table(verdict: Verdict) -> Table:
-    rows = list(_rows(verdict, 0))
-    names = list(dict.fromkeys(name for part, _ in rows for name in part.measurements))
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _groups(verdict: Verdict) -> Iterator[tuple[Text, list[Verdict]]]:
+    """The parts without parts of their own in one table, then a table for each of the others."""
+    leaves = [part for part in verdict.parts if not part.parts]
+    if leaves:
+        yield Text(), leaves
+    for part in verdict.parts:
+        if part.parts:
+            title = Text.assemble(f"{part.name}: ", _status(part.status))
+            yield title, [leaf for _, group in _groups(part) for leaf in group]
+
+
+def _table(title: Text, parts: list[Verdict]) -> Table:
+    names = list(dict.fromkeys(name for part in parts for name in part.measurements))
+    has_notes = any(part.reason for part in parts)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
+        header_style="dim",
+    )  # fmt: skip
     table.add_column("verdict")
     table.add_column("what", no_wrap=True)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("note", overflow="fold")
-    for part, depth in rows:
-        figures = [_figure(part.measurements.get(name, "")) for name in names]
-        table.add_row(
-            _status(part.status),
-            Text("  " * depth + part.name),
-            *map(Text, figures),
-            Text(part.reason),
-        )
+    if has_notes:
+        table.add_column("note", overflow="fold")
+    for part in parts:
+        figures = [Text(_figure(part.measurements.get(name, ""))) for name in names]
+        notes = [Text(part.reason)] if has_notes else []
+        table.add_row(_status(part.status), Text(part.name), *figures, *notes)
     return table
-
-
-def _rows(verdict: Verdict, depth: int) -> Iterator[tuple[Verdict, int]]:
-    for part in verdict.parts:
-        yield part, depth
-        yield from _rows(part, depth + 1)
 
 
 def _figure(value: object) -> str:

@@ -1,0 +1,43 @@
+"""The main job: its parts, and what an interruption keeps."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import jsonschema
+
+from hotfire.cli.verify import ALARMS, check_binding
+from hotfire.props.mutants import mutants
+from hotfire.verdict import Status, schema
+
+
+def test_our_own_binding_passes_against_header_and_debug_information():
+    """Every struct and function of the headers is on both sides."""
+    verdict = check_binding()
+    assert verdict.status is Status.PASSED
+    header, built, table = verdict.parts
+    assert header.measurements["n_functions"] == built.measurements["n_functions"] > 10
+    assert table.status is Status.PASSED
+
+
+def test_the_alarms_are_mutants():
+    """A wrong value, a fault and a hang, each planted in our own library."""
+    assert set(ALARMS) <= {mutant.name for mutant in mutants()}
+
+
+def test_an_interruption_keeps_what_was_measured(tmp_path):
+    """Exit code 130, and both files hold the parts that were completed."""
+    words = [sys.executable, "-m", "hotfire", "verify", "--out", str(tmp_path)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    tree = json.loads((tmp_path / "verdict.json").read_text())
+    jsonschema.validate(tree, schema())
+    assert tree["scope"]["interrupted"] is True
+    assert [part["name"] for part in tree["parts"]][:2] == ["binding", "kernels of hotfire"]
+    assert any(kernel["verdict"] == "passed" for kernel in tree["parts"][1]["parts"])
+    assert "interrupted" in (tmp_path / "verdict.html").read_text()
