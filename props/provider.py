@@ -54,12 +54,14 @@ class Fault(Exception):
     Args:
         rule: which one, as the finding names it.
         message: kernel, block, thread, what it did to what.
+        is_lost: whether the device cannot be used any more in this process.
     """
 
-    def __init__(self, rule: str, message: str) -> None:
+    def __init__(self, rule: str, message: str, *, is_lost: bool = False) -> None:
         super().__init__(f"{rule}: {message}")
         self.rule = rule
         self.message = message
+        self.is_lost = is_lost
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,6 +121,9 @@ class Runner:
             return self._hung()
         if answer[0] == "died":
             return self._crashed(int(answer[1]))
+        if answer[0] == "lost":
+            self._await_ready()
+            return Outcome("faulted", answer[1])
         return Outcome(*answer)
 
     def _receive(self, seconds: float) -> Any:

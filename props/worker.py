@@ -19,6 +19,9 @@ from hotfire.errors import HotfireError, InputError, WorkerError
 from hotfire.props.arena import map_guarded
 from hotfire.props.provider import Call, Fault, Kernel, Provider, Refused, load
 
+LOST = 3
+"""The exit code of a runner whose device was lost: the next runner opens it anew."""
+
 
 def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int) -> None:
     """Serves calls on the socket until its other end closes."""
@@ -33,14 +36,16 @@ def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int
     while True:
         runner = os.fork()
         if runner == 0:
+            code = 0
             try:
-                _run(provider, connection, arena_fd, report_fd, capacity)
+                code = _run(provider, connection, arena_fd, report_fd, capacity)
             finally:
-                os._exit(0)
+                os._exit(code)
         _, status = os.waitpid(runner, 0)
-        if not os.WIFSIGNALED(status):
+        if os.WIFSIGNALED(status):
+            connection.send(("died", os.WTERMSIG(status)))
+        elif os.WEXITSTATUS(status) != LOST:
             return
-        connection.send(("died", os.WTERMSIG(status)))
 
 
 def _described(provider: Provider) -> list[tuple[str | bool, ...]]:
@@ -61,7 +66,8 @@ def _described(provider: Provider) -> list[tuple[str | bool, ...]]:
 
 def _run(
     provider: Provider, connection: Connection, arena_fd: int, report_fd: int, capacity: int
-) -> None:
+) -> int:
+    """Serves calls; returns 0 when there are no more, `LOST` when the device was lost."""
     with as_file(files("hotfire") / "_lib" / "libhotfire_guard.so") as path:
         guard = ctypes.CDLL(str(path))
     if guard.hotfire_guard_install(report_fd):
@@ -72,8 +78,11 @@ def _run(
         try:
             index, offsets, sizes, scalars = connection.recv()
         except EOFError:
-            return
-        connection.send(_answer(provider.kernels[index], base, offsets, sizes, scalars))
+            return 0
+        answer = _answer(provider.kernels[index], base, offsets, sizes, scalars)
+        connection.send(answer)
+        if answer[0] == "lost":
+            return LOST
 
 
 def _answer(
@@ -90,7 +99,7 @@ def _answer(
     except Refused as refusal:
         return "refused", str(refusal)
     except Fault as fault:
-        return "faulted", str(fault)
+        return "lost" if fault.is_lost else "faulted", str(fault)
     except InputError as error:
         return "error", str(error)
     except Exception as error:  # an adapter's own bug must not look like a crash of the kernel
