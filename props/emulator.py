@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -139,11 +138,6 @@ class Emulator:
 
     def _text(self, value: Any) -> str:
         return str(self._ffi.string(value).decode())
-
-
-def pointer(address: int) -> bytes:
-    """A pointer as a kernel's argument."""
-    return struct.pack("<Q", address)
 
 
 def source_line(path: Path, address: int) -> str:

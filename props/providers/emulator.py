@@ -6,12 +6,12 @@ commas: `seed=N` shuffles the order in which threads run, `mutant=NAME` turns a 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from hotfire import __version__
 from hotfire.errors import InputError
-from hotfire.props.emulator import WAVE_SIZES, Buffer, Emulator, pointer
+from hotfire.props.emulator import WAVE_SIZES, Buffer, Emulator
+from hotfire.props.launching import arguments_of, n_rows_of
 from hotfire.props.provider import Call, Kernel, Provider
 from hotfire.ref.operation import Operation
 from hotfire.ref.registry import operations
@@ -62,13 +62,8 @@ def _caller(
     emulator: Emulator, operation: Operation, wave_size: int, seed: int
 ) -> Callable[[Call], None]:
     launch = emulator.launches[operation.name]
-    rows = next(axis.name for axis in operation.axes if axis.rows)
 
     def call(arguments: Call) -> None:
-        n_blocks = launch.n_blocks(arguments.sizes[rows])
-        values = [pointer(arguments.pointers[each.name]) for each in operation.operands]
-        values += [struct.pack("<f", arguments.scalars[each.name]) for each in operation.scalars]
-        values += [struct.pack("<q", arguments.sizes[axis.name]) for axis in operation.axes]
         buffers = [
             Buffer(
                 each.name,
@@ -80,9 +75,9 @@ def _caller(
         ]
         emulator.launch(
             operation.name,
-            n_blocks,
+            launch.n_blocks(n_rows_of(operation, arguments)),
             launch.block_size,
-            values,
+            arguments_of(operation, arguments, arguments.pointers),
             buffers,
             wave_size=wave_size,
             seed=seed,

@@ -33,8 +33,10 @@ _AMD = {
 
 
 def amd_waves_per_simd(target: str, vgprs: int, sgprs: int, lds_bytes: int, block_size: int) -> int:
-    """Waves that one SIMD holds, limited by registers and by the LDS of whole blocks; 0 for a
-    target that is not known."""
+    """Waves that one SIMD holds, limited by registers and by the LDS of whole blocks.
+
+    0 for a target that is not known.
+    """
     if target not in _AMD:
         return 0
     chip = _AMD[target]

@@ -64,8 +64,10 @@ def manifest_of(objects: Sequence[CodeObject]) -> Manifest:
 
 
 def compiler_of(code: CodeObject) -> str:
-    """The compiler that a code object names, with its version; the newest of several, as the
-    libraries linked in were compiled by an older one."""
+    """The compiler that a code object names, with its version.
+
+    The newest of several: the libraries linked in were compiled by an older one.
+    """
     data = b" ".join(
         section.data()
         for section in code.elf().iter_sections()
@@ -143,7 +145,7 @@ def _attributes(data: bytes) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 def differences(want: Manifest, got: Manifest) -> list[str]:
-    """What is wrong with `got`, a line each: limits first, then what the manifest says otherwise."""
+    """What is wrong with `got`, a line each: limits, then what the manifest says otherwise."""
     limits = _AMD_LIMITS if got["target"].startswith("gfx") else _CUDA_LIMITS
     found = list(_over_limits(limits, got))
     if want["target"] != got["target"]:
