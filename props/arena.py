@@ -19,7 +19,7 @@ from hotfire.errors import InputError, WorkerError
 from hotfire.ref.formats import Bytes
 
 PAGE = mmap.PAGESIZE
-N_SLOTS = 8
+N_SLOTS = 16
 PAD = 512
 """Bytes of pad that are written and checked on the open side of an operand."""
 

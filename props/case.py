@@ -22,7 +22,7 @@ class Case:
     Args:
         sizes: each axis of the operation.
         scalars: each scalar of the operation.
-        fill: how the inputs are drawn, a name of `fills.FILLS`.
+        fill: how the inputs are drawn, a name of `fills.FILLS` or of the operation's own fills.
         seed: of the draw.
         side: which side of each operand touches the inaccessible page.
         in_place: whether the outputs lie on the inputs that the operation names.
@@ -65,25 +65,33 @@ class Inputs:
 def draw_inputs(operation: Operation, case: Case) -> Inputs:
     """Draws the inputs. The same case gives the same bytes on every machine."""
     rng = np.random.default_rng(case.seed)
-    scalars = dict(case.scalars)
-    if case.fill == "exact":
-        drawn = operation.exact(rng, dict(case.sizes))
-        scalars |= {name: drawn[name] for name in scalars if name in drawn}
-        stored = {each.name: each.format.encode(drawn[each.name]) for each in operation.inputs}
-    else:
-        stored = {
-            each.name: fill(case.fill, rng, each, each.shape(case.sizes))
-            for each in operation.inputs
-        }
-    single = {name: float(np.float32(value)) for name, value in scalars.items()}
+    own = _own_values(operation, case, rng)
+    generic = case.fill if case.fill in FILLS else "normal"
+    stored = {
+        each.name: each.format.encode(own[each.name])
+        if each.name in own
+        else fill(generic, rng, each, each.shape(case.sizes))
+        for each in operation.drawn
+    }
+    single = {name: float(np.float32(own.get(name, value))) for name, value in case.scalars.items()}
     return Inputs(stored, decoded(operation, stored, case.sizes), single)
 
 
+def _own_values(operation: Operation, case: Case, rng: np.random.Generator) -> Values:
+    """What the operation draws itself under this fill."""
+    sizes = dict(case.sizes)
+    if case.fill == "exact":
+        return operation.exact(rng, sizes)
+    structure = operation.structure(rng, sizes) if operation.structure else {}
+    own = operation.fills.get(case.fill)
+    return structure | own(rng, sizes) if own else structure
+
+
 def decoded(operation: Operation, stored: Mapping[str, Bytes], sizes: Mapping[str, int]) -> Values:
-    """What the stored inputs mean, float64, each in its operand's shape."""
+    """What the stored operands mean, each in its shape."""
     return {
         each.name: each.format.decode(stored[each.name], each.shape(sizes))
-        for each in operation.inputs
+        for each in operation.drawn
     }
 
 
@@ -94,23 +102,20 @@ def parse(operation: Operation, text: str) -> Case:
         InputError: on a word that the operation does not know, or a value that does not fit.
     """
     case = Case(
-        sizes={axis.name: axis.multiple_of for axis in operation.axes},
+        sizes={axis.name: max(axis.multiple_of, axis.least) for axis in operation.axes},
         scalars={scalar.name: scalar.samples[0] for scalar in operation.scalars},
     )
     for word in filter(None, text.split(",")):
         name, _, value = word.partition("=")
         case = _with_word(operation, case, name.strip(), value.strip())
+    operation.check_sizes(case.sizes)
     return case
 
 
 def _with_word(operation: Operation, case: Case, name: str, value: str) -> Case:
     try:
         if name in case.sizes:
-            size = int(value)
-            multiple = operation.axis(name).multiple_of
-            if size < 0 or size % multiple:
-                raise ValueError(f"expected a multiple of {multiple}, at least 0")
-            return replace(case, sizes={**case.sizes, name: size})
+            return replace(case, sizes={**case.sizes, name: int(value)})
         if name in case.scalars:
             return replace(case, scalars={**case.scalars, name: float(value)})
         if name == "seed":
@@ -119,7 +124,7 @@ def _with_word(operation: Operation, case: Case, name: str, value: str) -> Case:
             return replace(case, mistake=value)
         if name == "in_place":
             return replace(case, in_place=True)
-        if name == "fill" and value in FILLS:
+        if name == "fill" and value in (*FILLS, *operation.fills):
             return replace(case, fill=value)
         if name == "side" and value in SIDES:
             return replace(case, side=value)
@@ -128,5 +133,5 @@ def _with_word(operation: Operation, case: Case, name: str, value: str) -> Case:
     known = [*case.sizes, *case.scalars, "fill", "seed", "side", "in_place", "mistake"]
     raise InputError(
         f"case: {name}={value} is not understood; {operation.name} knows {', '.join(known)}; "
-        f"fills: {', '.join(FILLS)}; sides: {', '.join(SIDES)}"
+        f"fills: {', '.join((*FILLS, *operation.fills))}; sides: {', '.join(SIDES)}"
     )

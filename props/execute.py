@@ -13,8 +13,13 @@ from hotfire.props.case import Case
 from hotfire.props.mistakes import Mistake
 from hotfire.props.runner import KernelInfo, Outcome, Runner
 from hotfire.ref.formats import Bytes
-from hotfire.ref.operation import Operand, Operation
+from hotfire.ref.operation import Operand, Operation, measure
 from hotfire.verdict import Severity, Status
+
+WORKSPACE = "workspace"
+"""The workspace's name among the pointers of a call."""
+
+WORKSPACE_ALIGNMENT = 64
 
 
 class Broken(Exception):
@@ -66,6 +71,12 @@ def execute(
 ) -> dict[str, Bytes]:
     """Runs the kernel on the stored inputs.
 
+    Args:
+        subject: the kernel.
+        case: its sizes, and where its operands lie.
+        stored: bytes of each operand that has values before the call.
+        scalars: as passed.
+
     Returns:
         The bytes of each output.
 
@@ -75,11 +86,14 @@ def execute(
     """
     places = _place(subject, case, stored)
     offsets = {name: place.offset for name, place in places.items()}
-    outcome = subject.runner.call(subject.kernel, offsets, case.sizes, scalars)
+    sizes = _with_workspace(case.sizes, places)
+    outcome = subject.runner.call(subject.kernel, offsets, sizes, scalars)
     _check_survived(subject, places, outcome)
     if outcome.kind == "refused":
         raise Broken("accepts_valid_input", f"a valid call was refused: {outcome.message}")
-    overwritten = _over(subject.operation) if case.in_place else set()
+    overwritten = {each.name for each in subject.operation.outputs}
+    if case.in_place:
+        overwritten |= {each.in_place for each in subject.operation.outputs}
     kept = {name: data for name, data in stored.items() if name not in overwritten}
     _check_untouched(subject, places, kept)
     arena = subject.runner.arena
@@ -105,21 +119,17 @@ def execute_mistake(
         output = subject.operation.output(mistake.overlapping)
         shift = output.format.block_size if output.in_place == first.name else 0
         offsets[output.name] = places[first.name].offset + shift
-    outcome = subject.runner.call(subject.kernel, offsets, mistake.case.sizes, mistake.case.scalars)
+    sizes = _with_workspace(mistake.case.sizes, places)
+    if mistake.small_workspace:
+        sizes[WORKSPACE] -= WORKSPACE_ALIGNMENT
+    outcome = subject.runner.call(subject.kernel, offsets, sizes, mistake.case.scalars)
     _check_survived(subject, places, outcome)
     _check_untouched(subject, places, stored)
     for each in subject.operation.outputs:
-        shape = each.shape(valid.sizes)
-        if not np.array_equal(
-            subject.runner.arena.view(places[each.name]), each.format.poison(shape)
-        ):
+        before = _initial(each, valid, stored)
+        if not np.array_equal(subject.runner.arena.view(places[each.name]), before):
             raise Broken("writes_nothing_on_failure", f"{each.name} was written by a wrong call")
     return outcome
-
-
-def _over(operation: Operation) -> set[str]:
-    """The inputs that an in-place call overwrites."""
-    return {each.in_place for each in operation.outputs if each.in_place}
 
 
 def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[str, Placement]:
@@ -134,7 +144,25 @@ def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[st
         arena.pad(place)[:] = PAD_BYTE
         arena.view(place)[:] = _initial(operand, case, stored)
         places[operand.name] = place
+    if subject.operation.workspace:
+        places[WORKSPACE] = _place_workspace(subject, case)
     return places
+
+
+def _with_workspace(sizes: Mapping[str, int], places: Mapping[str, Placement]) -> dict[str, int]:
+    """The sizes of a call, and the bytes of its workspace where it has one."""
+    return {**sizes, **({WORKSPACE: places[WORKSPACE].n_bytes} if WORKSPACE in places else {})}
+
+
+def _place_workspace(subject: Subject, case: Case) -> Placement:
+    """Poisoned memory of a whole number of `WORKSPACE_ALIGNMENT` bytes."""
+    arena = subject.runner.arena
+    asked = measure(subject.operation.workspace, case.sizes)
+    n_bytes = -(-asked // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+    place = arena.place(len(subject.operation.operands), n_bytes, case.side)
+    arena.pad(place)[:] = PAD_BYTE
+    arena.view(place)[:] = PAD_BYTE
+    return place
 
 
 def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hotfire.errors import InputError
 from hotfire.props.case import Case
-from hotfire.ref.operation import Operation
+from hotfire.ref.operation import Operation, measure
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,14 @@ class Mistake:
         misaligned: the operand that lies one byte off, or "".
         overlapping: the output that lies on the first input, or one element into it where the
             operation allows exactly on it, or "".
+        small_workspace: whether the workspace is 64 bytes smaller than it must be.
     """
 
     case: Case
     null: str = ""
     misaligned: str = ""
     overlapping: str = ""
+    small_workspace: bool = False
 
 
 def of(operation: Operation) -> list[str]:
@@ -35,6 +37,9 @@ def of(operation: Operation) -> list[str]:
     names += [f"negative:{axis.name}" for axis in operation.axes]
     names += [f"huge:{axis.name}" for axis in operation.axes]
     names += [f"ragged:{axis.name}" for axis in operation.axes if axis.multiple_of > 1]
+    names += ["small:workspace"] * bool(operation.workspace)
+    names += [f"below:{axis.name}" for axis in operation.axes if axis.least > 0]
+    names += [f"above:{axis.name}" for axis in operation.axes if axis.most]
     names += [f"{each.name}:{value}" for each in operation.scalars for value in each.invalid]
     return names
 
@@ -50,11 +55,20 @@ def make(operation: Operation, case: Case) -> Mistake:
         raise InputError(
             f"mistake {case.mistake!r} is not known; expected one of: {', '.join(of(operation))}"
         )
-    if kind in ("null", "misaligned", "overlapping"):
-        return Mistake(case, **{kind: name})
+    if kind == "null":
+        return Mistake(case, null=name)
+    if kind == "misaligned":
+        return Mistake(case, misaligned=name)
+    if kind == "overlapping":
+        return Mistake(case, overlapping=name)
+    if kind == "small":
+        return Mistake(case, small_workspace=True)
     if kind in case.scalars:
         return Mistake(replace(case, scalars={**case.scalars, kind: float(name)}))
     wrong = {"negative": -operation.axis(name).multiple_of if kind == "negative" else 0}
     wrong["huge"] = (2**62 // operation.axis(name).multiple_of) * operation.axis(name).multiple_of
     wrong["ragged"] = case.sizes[name] + 1
+    axis = operation.axis(name)
+    wrong["below"] = axis.least - axis.multiple_of
+    wrong["above"] = measure(axis.most, case.sizes) + axis.multiple_of if axis.most else 0
     return Mistake(replace(case, sizes={**case.sizes, name: wrong[kind]}))

@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from hotfire.props import mistakes
 from hotfire.props.case import Case, Inputs, decoded, draw_inputs
-from hotfire.props.compare import check, expected, same
+from hotfire.props.compare import Expected, check, expected, same
 from hotfire.props.execute import Broken, Subject, execute, execute_mistake
 from hotfire.props.fills import RANDOM_FILLS
 from hotfire.props.strategies import cases, mistaken_cases
@@ -60,13 +60,13 @@ def neighbours_are_invisible(subject: Subject, case: Case) -> bool:
     axis = _row_axis(subject)
     row = case.seed % case.sizes[axis.name]
     inputs = draw_inputs(subject.operation, case)
-    right = expected(subject.operation, inputs.logical, inputs.scalars)
+    right = right_of(subject, inputs, case)
     poisoned = {
-        each.name: _poisoned(each, axis, row, case, inputs) for each in subject.operation.inputs
+        each.name: _poisoned(each, axis, row, case, inputs) for each in subject.operation.drawn
     }
     got = execute(subject, case, poisoned, inputs.scalars)
     rows = {each.name: row for each in subject.operation.outputs if _leads(each, axis)}
-    proved = check(rule, subject, got, right, rows)
+    proved = check(rule, subject, got, right, rows, before=poisoned)
     if subject.kernel.row_invariant:
         _check_alone(rule, subject, case, axis, row, inputs, got)
     return proved
@@ -79,17 +79,17 @@ def neutral_tail_is_invisible(subject: Subject, case: Case) -> bool:
     inputs = draw_inputs(subject.operation, case)
     longer = replace(case, sizes={**case.sizes, axis.name: case.sizes[axis.name] + n_more})
     stored = {
-        each.name: _appended(each, axis, n_more, case, inputs) for each in subject.operation.inputs
+        each.name: _appended(each, axis, n_more, case, inputs) for each in subject.operation.drawn
     }
     logical = decoded(subject.operation, stored, longer.sizes)
     got = execute(subject, longer, stored, inputs.scalars)
-    right = expected(subject.operation, logical, inputs.scalars)
-    short = expected(subject.operation, inputs.logical, inputs.scalars)
+    right = right_of(subject, replace(inputs, logical=logical), longer)
+    short = right_of(subject, inputs, case)
     for each in subject.operation.outputs:
         kept = short.want[each.name]
         where = tuple(slice(0, n) for n in kept.shape)
         right.want[each.name][where] = kept
-    return check("neutral_tail_is_invisible", subject, got, right)
+    return check("neutral_tail_is_invisible", subject, got, right, before=stored)
 
 
 def refuses_mistakes(subject: Subject, case: Case) -> bool:
@@ -111,13 +111,21 @@ def _agrees(rule: str, subject: Subject, case: Case, exact: bool) -> bool:
     got = execute(subject, case, inputs.stored, inputs.scalars)
     if not any(data.size for data in got.values()):
         return True
-    right = expected(subject.operation, inputs.logical, inputs.scalars)
-    return check(rule, subject, got, right, exact=exact)
+    right = right_of(subject, inputs, case)
+    return check(rule, subject, got, right, exact=exact, before=inputs.stored)
+
+
+def right_of(subject: Subject, inputs: Inputs, case: Case) -> Expected:
+    """What a right kernel of the subject's arithmetic mode writes."""
+    return expected(
+        subject.operation, inputs.logical, inputs.scalars, case.sizes, subject.kernel.fast
+    )
 
 
 def _agreement_cases(subject: Subject) -> SearchStrategy[Case]:
     wild = ("wild",) * subject.kernel.any_code
-    return cases(subject.operation, fills=RANDOM_FILLS + wild, in_place=subject.kernel.in_place)
+    fills = (*RANDOM_FILLS, *wild, *subject.operation.fills)
+    return cases(subject.operation, fills=fills, in_place=subject.kernel.in_place)
 
 
 def _row_axis(subject: Subject) -> Axis:
@@ -131,7 +139,7 @@ def _leads(operand: Operand, axis: Axis) -> bool:
 def _poisoned(operand: Operand, axis: Axis, row: int, case: Case, inputs: Inputs) -> Bytes:
     """The operand with every row but one poisoned; operands without rows stay as they are."""
     stored = inputs.stored[operand.name]
-    if not _leads(operand, axis):
+    if not _leads(operand, axis) or operand.format.is_integer:
         return stored
     rows = stored.reshape(case.sizes[axis.name], -1)
     out = operand.format.poison(operand.shape(case.sizes)).reshape(rows.shape)
@@ -154,7 +162,7 @@ def _check_alone(
         each.name: inputs.stored[each.name].reshape(n_rows, -1)[row]
         if _leads(each, axis)
         else inputs.stored[each.name]
-        for each in subject.operation.inputs
+        for each in subject.operation.drawn
     }
     together = execute(subject, case, inputs.stored, inputs.scalars)
     lone = execute(subject, alone, single, inputs.scalars)

@@ -34,7 +34,8 @@ class Call:
     """One call of a kernel: what the provider hands to its library.
 
     Args:
-        pointers: address of each operand by name.
+        pointers: address of each operand by name, and of "workspace" where the operation asks
+            for one.
         sizes: each axis by name.
         scalars: each scalar by name.
     """
@@ -81,6 +82,9 @@ class Kernel:
         reference_encoding: whether outputs in a lossy format are promised to be those of the
             format's reference encoder, bit for bit; else any encoding within the bound is right.
         any_code: whether it promises to take codes that no encoder writes, such as -128 in q8_0.
+        batch_invariant: whether it promises that a result does not depend to the bit on how the
+            work is cut into chunks and splits; else it may differ within the bound.
+        fast: whether it computes in the arithmetic mode `fast`, bounded by `fast_bound`.
     """
 
     operation: str
@@ -92,6 +96,8 @@ class Kernel:
     in_place: bool = False
     reference_encoding: bool = False
     any_code: bool = False
+    batch_invariant: bool = False
+    fast: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

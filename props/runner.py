@@ -40,6 +40,8 @@ class KernelInfo:
     in_place: bool
     reference_encoding: bool
     any_code: bool
+    batch_invariant: bool
+    fast: bool
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Runner:
             kind = getattr(errors, answer[1], HotfireError)
             raise kind(answer[2])
         _, self.provider, self.version, described = answer
-        self.kernels = [KernelInfo(index, *fields) for index, fields in enumerate(described)]
+        self.kernels = [KernelInfo(index, **fields) for index, fields in enumerate(described)]
         self._await_ready()
 
     def _await_ready(self) -> None:

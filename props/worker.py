@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.resources import as_file, files
 from multiprocessing.connection import Connection
 
@@ -48,20 +49,9 @@ def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int
             return
 
 
-def _described(provider: Provider) -> list[tuple[str | bool, ...]]:
-    return [
-        (
-            kernel.operation,
-            kernel.variant,
-            kernel.unavailable,
-            kernel.checks_arguments,
-            kernel.row_invariant,
-            kernel.in_place,
-            kernel.reference_encoding,
-            kernel.any_code,
-        )
-        for kernel in provider.kernels
-    ]
+def _described(provider: Provider) -> list[dict[str, str | bool]]:
+    names = [each.name for each in fields(Kernel) if each.name != "call"]
+    return [{name: getattr(kernel, name) for name in names} for kernel in provider.kernels]
 
 
 def _run(

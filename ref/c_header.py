@@ -76,11 +76,15 @@ def _comment(operation: Operation) -> str:
     for operand in operation.operands:
         shape = ", ".join(operand.axes)
         place = f"; in place over {operand.in_place}" if operand.in_place else ""
+        place += "; updated" if operand.updated else ""
         lines.append(f"{operand.name}: [{shape}] {operand.dtype}, {operand.doc}{place}.")
     lines += [f"{scalar.name}: {scalar.doc}." for scalar in operation.scalars]
     for axis in operation.axes:
-        multiple = f", a multiple of {axis.multiple_of}" if axis.multiple_of > 1 else ""
-        lines.append(f"{axis.name}: {axis.doc}, >= 0{multiple}.")
+        lines.append(f"{axis.name}: {axis.doc}, {operation.range_of(axis)}.")
+    if operation.workspace:
+        lines.append(f"workspace: {operation.workspace} bytes.")
+    if operation.fast_bound:
+        lines.append("Differs under HOTFIRE_EXEC_FAST.")
     first, *rest = "\n".join(lines).split("\n")
     return "\n".join([f"/*! {first}", *(f" *  {line}" for line in rest)]) + "\n */"
 

@@ -24,8 +24,8 @@ Check::Check(const hotfire_exec *exec) {
     context_ = exec->context;
     if (!context_)
         status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;
-    else if (exec->flags)
-        fail("exec.flags is %" PRIu32 "; expected 0", exec->flags);
+    else if (exec->flags & ~static_cast<uint32_t>(HOTFIRE_EXEC_FAST))
+        fail("exec.flags is %" PRIu32 "; expected 0 or HOTFIRE_EXEC_FAST", exec->flags);
     else if (exec->stream)
         fail("exec.stream is %p; expected NULL on the CPU", exec->stream);
     else if (!exec->workspace && exec->workspace_size)
@@ -33,6 +33,9 @@ Check::Check(const hotfire_exec *exec) {
     else if (address(exec->workspace) % WORKSPACE_ALIGNMENT)
         fail("exec.workspace is %p; expected a multiple of %d bytes", exec->workspace,
              static_cast<int>(WORKSPACE_ALIGNMENT));
+    fast_ = exec->flags & HOTFIRE_EXEC_FAST;
+    workspace_ = exec->workspace;
+    workspace_size_ = exec->workspace_size;
 }
 
 Check &Check::size(const char *name, int64_t value, int64_t multiple_of) {
@@ -40,6 +43,49 @@ Check &Check::size(const char *name, int64_t value, int64_t multiple_of) {
         fail("%s is %" PRId64 "; expected 0 or more", name, value);
     if (ok() && value % multiple_of)
         fail("%s is %" PRId64 "; expected a multiple of %" PRId64, name, value, multiple_of);
+    return *this;
+}
+
+Check &Check::within(const char *name, int64_t value, int64_t least, int64_t most) {
+    if (ok() && (value < least || value > most))
+        fail("%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value, least, most);
+    return *this;
+}
+
+Check &Check::starts(const char *name, const int32_t *starts, int64_t n_seqs, int64_t n_tokens) {
+    if (ok() && starts[0] != 0)
+        fail("%s[0] is %" PRId32 "; expected 0", name, starts[0]);
+    for (int64_t s = 0; s < n_seqs && ok(); ++s)
+        if (starts[s + 1] < starts[s])
+            fail("%s[%" PRId64 "] is %" PRId32 "; expected at least %" PRId32, name, s + 1,
+                 starts[s + 1], starts[s]);
+    if (ok() && starts[n_seqs] != n_tokens)
+        fail("%s[%" PRId64 "] is %" PRId32 "; expected %" PRId64, name, n_seqs, starts[n_seqs],
+             n_tokens);
+    return *this;
+}
+
+Check &Check::ranges(const char *name, const int32_t *begin, const int32_t *length,
+                     const int32_t *starts, int64_t n_seqs, int64_t n_rows) {
+    for (int64_t s = 0; s < n_seqs && ok(); ++s) {
+        const int32_t n_tokens = starts[s + 1] - starts[s];
+        if (begin[s] < 0 || length[s] < n_tokens || n_rows - begin[s] < length[s])
+            fail("%s: sequence %" PRId64 " has %" PRId32 " rows from %" PRId32
+                 "; expected at least %" PRId32 " within 0 to %" PRId64,
+                 name, s, length[s], begin[s], n_tokens, n_rows);
+    }
+    return *this;
+}
+
+Check &Check::workspace(int64_t n_bytes) {
+    if (!ok() || n_bytes == 0)
+        return *this;
+    if (workspace_size_ < static_cast<uint64_t>(n_bytes))
+        fail("exec.workspace_size is %" PRIu64 "; expected at least %" PRId64, workspace_size_,
+             n_bytes);
+    const bool any_output = any_output_;
+    operand({"exec.workspace", workspace_, 1, 1, 1, true}, {n_bytes});
+    any_output_ = any_output;
     return *this;
 }
 

@@ -28,6 +28,24 @@ class Check {
     // A size is never negative.
     Check &size(const char *name, int64_t value, int64_t multiple_of = 1);
 
+    // A size that must lie in [least, most] too. Call it before `size` says only "0 or more".
+    Check &within(const char *name, int64_t value, int64_t least, int64_t most);
+
+    // n_seqs + 1 numbers from 0 up to n_tokens, none below the one before. Call it after the
+    // operand itself is checked.
+    Check &starts(const char *name, const int32_t *starts, int64_t n_seqs, int64_t n_tokens);
+
+    // begin[s] and length[s] must name rows of a pool of n_rows; length[s] is at least the number
+    // of this call's tokens, starts[s + 1] - starts[s]. Call it after the starts.
+    Check &ranges(const char *name, const int32_t *begin, const int32_t *length,
+                  const int32_t *starts, int64_t n_seqs, int64_t n_rows);
+
+    // The call needs n_bytes of workspace.
+    Check &workspace(int64_t n_bytes);
+
+    // Whether the call asks for fast arithmetic.
+    bool fast() const { return fast_; }
+
     // A scalar that must be finite and above 0.
     Check &positive(const char *name, float value);
 
@@ -70,11 +88,14 @@ class Check {
     void check_overlap(const Operand &operand);
     [[gnu::format(printf, 2, 3)]] void fail(const char *format, ...);
 
-    static constexpr int MAX_OPERANDS = 8;
+    static constexpr int MAX_OPERANDS = 16;
 
     hotfire_context *context_ = nullptr;
     hotfire_status status_ = HOTFIRE_STATUS_OK;
     bool any_output_ = false;
+    bool fast_ = false;
+    const void *workspace_ = nullptr;
+    uint64_t workspace_size_ = 0;
     int n_operands_ = 0;
     Operand operands_[MAX_OPERANDS];
 };

@@ -27,7 +27,19 @@
  *   a misaligned one is refused. No kernel asks for more.
  *   Aliasing: an output may not overlap an input or another output, unless the kernel's comment
  *   says "in place": then it may be exactly the named input, never a shifted part of it.
- *   A size of zero is valid, and then the pointers are not read and may be NULL.
+ *   An output whose comment says "updated" is read first: a carried state, a cache.
+ *   A size of zero is valid where the comment allows it; operands without elements are not looked
+ *   at and may be NULL, and a call that has nothing to write does nothing.
+ *   Rows are contiguous: no kernel of version 1 takes strides. Sequences of different lengths lie
+ *   packed, one after another, with their starts in an operand of their own.
+ *   The workspace holds nothing between calls, and its contents before a call mean nothing.
+ *
+ * Arithmetic
+ *   By default results are batch invariant: on one instruction set they are the same to the bit
+ *   however the work is cut, whatever the number of rows, columns, chunks or splits and whatever
+ *   the neighbours, as the order of every sum depends on the row's own data alone. With
+ *   HOTFIRE_EXEC_FAST a kernel whose comment says so may order and group its sums as is quickest;
+ *   its results are then bounded against the default ones. The other kernels ignore the flag.
  *
  * Devices
  *   With a context of the CPU backend every call has finished when it returns, `stream` must be
@@ -114,14 +126,18 @@ HOTFIRE_API const char *hotfire_context_error(const hotfire_context *context);
 
 /* ---- Execution ---------------------------------------------------------------------------- */
 
+typedef enum hotfire_exec_flag {
+    HOTFIRE_EXEC_FAST = 1 /* fast arithmetic, see "Arithmetic" above */
+} hotfire_exec_flag;
+
 /* Where and with what one kernel call runs. */
 typedef struct hotfire_exec {
     uint32_t struct_size;    /* sizeof(hotfire_exec) */
-    uint32_t flags;          /* none in version 1: 0 */
+    uint32_t flags;          /* enum hotfire_exec_flag, or-ed */
     hotfire_context *context;
     void *stream;            /* the backend's queue; NULL on the CPU */
     void *workspace;         /* scratch of the caller's, 64-byte aligned; may be NULL if the size is 0 */
-    uint64_t workspace_size; /* bytes; no kernel of version 1 needs any */
+    uint64_t workspace_size; /* bytes, at least what the kernel's comment asks for, if it does */
 } hotfire_exec;
 
 /* ---- Layout ------------------------------------------------------------------------------- */

@@ -36,28 +36,38 @@ def offer(name: str, library: lib.Library) -> Provider:
         kernels += [
             Kernel(
                 operation=operation.name,
-                variant=isa,
-                call=_caller(library, operation, execution),
+                variant=f"{isa}-fast" if fast else isa,
+                call=_caller(library, operation, execution, fast),
                 unavailable="" if available else f"this machine has no {isa}",
                 checks_arguments=True,
-                row_invariant=True,
+                row_invariant=not fast,
+                batch_invariant=not fast,
+                fast=fast,
                 in_place=True,
                 reference_encoding=True,
                 any_code=True,
             )
             for operation in operations().values()
+            for fast in (False, True)[: 2 if operation.fast_bound else 1]
         ]
     # The contexts live as long as the process: the kernels above hold them.
     contexts.pop_all()
     return Provider(name=name, version=__version__, kernels=kernels)
 
 
-def _caller(library: lib.Library, operation: Operation, execution: Any) -> Callable[[Call], None]:
+def _caller(
+    library: lib.Library, operation: Operation, execution: Any, fast: bool
+) -> Callable[[Call], None]:
     ffi = library.ffi
     function = getattr(library.lib, f"hotfire_{operation.name}")
     types = {each.name: ffi.typeof(f"{each.format.c_type} *") for each in operation.operands}
 
+    flags = library.lib.HOTFIRE_EXEC_FAST if fast else 0
+
     def call(arguments: Call) -> None:
+        execution.flags = flags
+        execution.workspace = ffi.cast("void *", arguments.pointers.get("workspace", 0))
+        execution.workspace_size = arguments.sizes.get("workspace", 0)
         status = function(
             execution,
             *(

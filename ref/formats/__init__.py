@@ -7,13 +7,13 @@ q8_0 and q4_0 and their encoders follow ggml (`ggml-common.h`, `ggml-quants.c`).
 from __future__ import annotations
 
 from hotfire.errors import InputError
-from hotfire.ref.formats import bf16, f32, q4_0, q8_0
-from hotfire.ref.formats._format import Array, Bytes, Format
+from hotfire.ref.formats import bf16, f32, i32, q4_0, q8_0
+from hotfire.ref.formats._format import Array, Bytes, Format, Integers
 
-__all__ = ["FORMATS", "Array", "Bytes", "Format", "named"]
+__all__ = ["FORMATS", "Array", "Bytes", "Format", "Integers", "named"]
 
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT for module in (f32, bf16, q8_0, q4_0)
+    module.FORMAT.name: module.FORMAT for module in (f32, i32, bf16, q8_0, q4_0)
 }
 
 

@@ -24,7 +24,7 @@ def bound(x: Array) -> Values:
 
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
-    """Integers of at least 30, where y rounds to x, zeros, and integers below -200, where y is 0."""
+    """Integers of at least 30, where y rounds to x, zeros, and integers below -200: y is 0."""
     shape = (sizes["n_rows"], sizes["n_cols"])
     values = np.arange(30.0, 30.0 + shape[0] * shape[1]).reshape(shape)
     return {"x": np.choose(rng.integers(0, 3, shape), [values, 0 * values, -200 - values])}
