@@ -238,7 +238,7 @@ def load(text: str, name: str) -> Manifest:
 
     try:
         tree: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{name}: expected a JSON manifest, got text that is not JSON: {error}"
         ) from error

@@ -113,7 +113,7 @@ def from_json(tree: Any, name: str) -> Manifest:
         )
     try:
         return _manifest(tree)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{name}: the manifest is damaged ({type(error).__name__}: {error}); write it again"
         ) from error

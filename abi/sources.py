@@ -15,6 +15,8 @@ from hotfire.abi.manifest import Manifest
 from hotfire.errors import InputError
 
 KINDS = ("header", "manifest", "dwarf", "exports", "ctypes", "cffi", "numpy", "accessor")
+BINARIES = ("dwarf", "accessor")
+"""Kinds that are searched for names, as they are too large to be read whole."""
 _IMPORTED = ("ctypes", "cffi", "numpy")
 _SUFFIXES = {".json": "manifest", ".o": "dwarf", ".so": "dwarf"}
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from hotfire.abi import target
 from hotfire.abi.checks import constants, fields, functions, presence, records, symbols
 from hotfire.abi.checks.base import Comparison, Rule
 from hotfire.abi.manifest import Manifest
@@ -39,8 +38,11 @@ def compare(
     Raises:
         InputError: if the two are for different targets.
     """
-    target.require_same(mirror.target, library.target)
-    both = Comparison(mirror, library, dict(names or {}))
+    return compare_both(Comparison(mirror, library, dict(names or {})))
+
+
+def compare_both(both: Comparison) -> list[Finding]:
+    """What is wrong with the mirror of a prepared comparison, worst first."""
     found = [finding for check in CHECKS for finding in check(both)]
     # Two of the mirror's names may stand for one record of the library.
     unique = {(each.rule, *each.subject.items()): each for each in found}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from hotfire.abi import target
 from hotfire.abi.ctype import Type
 from hotfire.abi.manifest import Field, Function, Manifest, Record
 from hotfire.verdict import Finding, Severity
@@ -45,6 +46,11 @@ class Pair:
         """What findings call it: the library's name."""
         return self.library.name
 
+    @property
+    def kind(self) -> str:
+        """Struct or union."""
+        return self.library.kind
+
 
 @dataclass(frozen=True)
 class Use:
@@ -70,11 +76,15 @@ class Comparison:
         mirror: what is checked.
         library: what it is checked against.
         names: the mirror's name of a record to the library's, where they differ.
+
+    Raises:
+        InputError: if the two are for different targets.
     """
 
     def __init__(
         self, mirror: Manifest, library: Manifest, names: dict[str, str] | None = None
     ) -> None:
+        target.require_same(mirror.target, library.target)
         self.mirror = mirror
         self.library = library
         self._pairs = dict(names or {})

@@ -14,6 +14,7 @@ from typing import Any
 from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, pointer
 from hotfire.abi.manifest import Enum, Field, Function, Manifest, Record
 from hotfire.abi.readers import dwarf_units, elf
+from hotfire.abi.readers.dwarf_units import children
 from hotfire.errors import InputError
 
 _RECORDS = {
@@ -44,16 +45,20 @@ def read(library: Path, *, names: Iterable[str] | None = None) -> Manifest:
         InputError: if it is no ELF, is damaged, or has no DWARF.
     """
     with elf.opened(library) as file:
-        if not file.has_dwarf_info(strict=True):
-            raise InputError(
-                f"{library}: expected DWARF debug information, found none; build it with -g, or "
-                "compare with its header"
-            )
-        info = elf.guarded(library, lambda: file.get_dwarf_info(relocate_dwarf_sections=True))
-        reader = _Reader(file, None if names is None else frozenset(names))
-        elf.guarded(library, lambda: reader.walk(info))
-        exports = elf.guarded(library, lambda: elf.exports_of(file))
-        return reader.manifest(elf.target_of(file), exports)
+        return elf.guarded(
+            library, lambda: _read(file, None if names is None else frozenset(names))
+        )
+
+
+def _read(file: Any, names: frozenset[str] | None) -> Manifest:
+    if not file.has_dwarf_info(strict=True):
+        raise InputError(
+            "expected DWARF debug information, found none; build it with -g, or compare with its "
+            "header"
+        )
+    reader = _Reader(file, names)
+    reader.walk(file.get_dwarf_info(relocate_dwarf_sections=True))
+    return reader.manifest(elf.target_of(file), elf.exports_of(file))
 
 
 class _Reader:
@@ -174,23 +179,23 @@ class _Reader:
         """Rust's `Option` of a pointer or a function is that pointer, with null for `None`."""
         if not (self.rust and _name(entry).startswith("Option<")):
             return None
-        for child in entry.iter_children():
+        for child in children(entry):
             if child.tag == "DW_TAG_structure_type" and _name(child) == "Some":
-                for member in child.iter_children():
+                for member in children(child):
                     if member.tag == "DW_TAG_member":
                         return self._named_by(member, owner)
         return None
 
     def _array(self, entry: Any, owner: str) -> Type:
         found = self._named_by(entry, owner)
-        counts = [_count(child) for child in entry.iter_children() if "subrange" in child.tag]
+        counts = [_count(child) for child in children(entry) if "subrange" in child.tag]
         for count in reversed(counts or [None]):
             found = array(found, count)
         return found
 
     def _function(self, entry: Any, owner: str) -> tuple[Type, tuple[str, ...]]:
         args, names, variadic = [], [], False
-        for child in entry.iter_children():
+        for child in children(entry):
             if child.tag == "DW_TAG_formal_parameter":
                 name = _name(child)
                 found = self._named_by(_origin(child), f"{owner}.{name}")
@@ -249,7 +254,7 @@ class _Reader:
 
     def _fields(self, entry: Any, name: str) -> Iterator[Field]:
         anonymous = 0
-        for child in entry.iter_children():
+        for child in children(entry):
             if child.tag == "DW_TAG_inheritance":
                 found = self._named_by(child, name)
                 yield Field("", found, _offset(child) * 8)
@@ -287,7 +292,7 @@ class _Reader:
         )
         values = tuple(
             (_name(child), child.attributes["DW_AT_const_value"].value)
-            for child in entry.iter_children()
+            for child in children(entry)
             if child.tag == "DW_TAG_enumerator"
         )
         base = self._named_by(entry, "")
@@ -301,7 +306,7 @@ class _Reader:
 
 def _entries(top: Any, namespaces: bool) -> Iterator[Any]:
     """Entries of a unit; in namespaces too where names of a C interface may lie there."""
-    for child in top.iter_children():
+    for child in children(top):
         if child.tag in _SCOPES:
             if namespaces:
                 yield from _entries(child, namespaces)

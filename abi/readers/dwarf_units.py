@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from hotfire.errors import InputError
 
 
 def mentioning(info: Any, names: frozenset[str] | None) -> Callable[[Any], bool]:
@@ -55,3 +57,45 @@ def _places(table: bytes, text: bytes) -> list[int]:
         found.append(at)
         at = table.find(text, at + 1)
     return found
+
+
+def children(entry: Any) -> Iterator[Any]:
+    """The entries directly below one; a damaged link that leads back is refused, not followed.
+
+    pyelftools would walk in a circle for ever.
+    """
+    if not entry.has_children:
+        return
+    unit = entry.cu
+    at = entry.offset + entry.size
+    while True:
+        child = unit.get_DIE_from_refaddr(at)
+        if child.is_null():
+            return
+        yield child
+        at = _end(child)
+
+
+def _end(entry: Any) -> int:
+    """Where the entry after this one's last descendant starts."""
+    own = int(entry.offset + entry.size)
+    if not entry.has_children:
+        return own
+    link = entry.attributes.get("DW_AT_sibling")
+    if link is not None:
+        found = int(link.value)
+        if link.form != "DW_FORM_ref_addr":
+            found += int(entry.cu.cu_offset)
+        if found <= own:
+            raise InputError("the debug information links back to itself")
+        return found
+    # Walked without recursion, as a hostile file may nest without end.
+    depth, at = 1, own
+    while depth:
+        below = entry.cu.get_DIE_from_refaddr(at)
+        at += below.size
+        if below.is_null():
+            depth -= 1
+        elif below.has_children:
+            depth += 1
+    return at

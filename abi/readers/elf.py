@@ -6,7 +6,7 @@ becomes one `InputError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,8 +50,8 @@ def guarded(path: Path, work: Callable[[], Result]) -> Result:
     """Runs a reader; whatever damage makes it raise is said once, in words."""
     try:
         return work()
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except (Exception, RecursionError) as error:
         raise InputError(
             f"{path}: the file is truncated or damaged ({type(error).__name__}: {error})"
@@ -73,7 +73,7 @@ def exports_of(file: Any) -> tuple[str, ...]:
         sorted(
             {
                 symbol.name
-                for symbol in section.iter_symbols()
+                for symbol in limited(section.iter_symbols())
                 if symbol.name
                 and symbol["st_shndx"] != "SHN_UNDEF"
                 and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK", "STB_LOOS")
@@ -89,18 +89,29 @@ def needed_of(file: Any) -> dict[str, tuple[str, ...]]:
     if section is None:
         return {}
     return {
-        library.name: tuple(sorted(version.name for version in versions))
-        for library, versions in section.iter_versions()
+        library.name: tuple(sorted(version.name for version in limited(versions)))
+        for library, versions in limited(section.iter_versions(), 1 << 10)
     }
+
+
+def limited(items: Iterable[Result], limit: int = 1 << 20) -> Iterator[Result]:
+    """Items of a table whose length the file itself states; a length beyond reason is refused."""
+    for count, item in enumerate(items):
+        if count >= limit:
+            raise InputError(f"a table has more than {limit} entries")
+        yield item
 
 
 def read(path: Path) -> Manifest:
     """A manifest of exports and needed versions alone, for a library without debug information."""
     with opened(path) as file:
-        return Manifest(
-            source="exports",
-            target=target_of(file),
-            pointer_size=file.elfclass // 8,
-            exports=guarded(path, lambda: exports_of(file)),
-            needed=guarded(path, lambda: needed_of(file)),
+        return guarded(
+            path,
+            lambda: Manifest(
+                source="exports",
+                target=target_of(file),
+                pointer_size=file.elfclass // 8,
+                exports=exports_of(file),
+                needed=needed_of(file),
+            ),
         )

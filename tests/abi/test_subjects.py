@@ -49,7 +49,7 @@ def test_binding_of_one_build_is_clean(ik_llama: Path) -> None:
         [ik_llama / "include/llama.h"],
         [f"ctypes:{ik_llama / 'ik_llama_cpp/_ctypes_api.py'}"],
         Reading(),
-        library=ik_llama / "ik_llama_cpp/lib/libllama.so",
+        check.Options(library=ik_llama / "ik_llama_cpp/lib/libllama.so"),
     )
     assert [found.message for found in verdict.findings if found.severity.gates] == []
     assert verdict.status == "passed"

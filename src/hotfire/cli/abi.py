@@ -91,26 +91,71 @@ def diff(a: str, b: str, library_define: tuple[str, ...], **reading: Any) -> Ver
 
     mine = _reading(**reading)
     theirs = replace(mine, defines=mine.defines + library_define)
-    return check.diff(a, b, mine, theirs, options.command_line())
+    return check.diff(a, b, mine, theirs, reproduce=options.command_line(), show=_show)
+
+
+def _show(text: str) -> None:
+    """Prints two layouts side by side, where a person reads the verdict."""
+    chosen = click.get_current_context().params
+    if chosen.get("form") == "text" and chosen.get("output") is None:
+        click.echo(f"{text}\n")
 
 
 @abi.command()
-@click.option(
-    "--header", "headers", multiple=True, type=_FILE, help="What users of the library include."
-)
+@click.option("--header", "headers", multiple=True, type=_FILE, help="What users include.")
 @click.option("--mirror", "mirrors", multiple=True, help="A side that mirrors it.")
 @click.option("--library", type=_FILE, help="The built library, or a .txt list of its symbols.")
+@click.option("--wheel", type=_FILE, help="A wheel: do its libraries keep its tag's promise?")
+@click.option("--paint", is_flag=True, help="Call the library's functions that return records.")
+@click.option("--confirm", default="", metavar="CC", help="A C compiler that must agree.")
+@click.option("--compile-commands", type=_FILE, help="Take defines and folders from a build.")
+@click.option("--source", default="", help="The source in it that counts.")
+@click.option("--config", type=_FILE, help="The hotfire.toml to run without other arguments.")
+@click.option("--write-baseline", is_flag=True, help="Record what gates now as known.")
+@click.option(
+    "--write-manifests", is_flag=True, help="Write the manifests that hotfire.toml names."
+)
+@click.option("--only-new", is_flag=True, help="Leave out what the baseline knows.")
 @_reading_options
 @options.verdict_command
 def check(
-    headers: tuple[Path, ...], mirrors: tuple[str, ...], library: Path | None, **reading: Any
+    headers: tuple[Path, ...],
+    mirrors: tuple[str, ...],
+    library: Path | None,
+    wheel: Path | None,
+    paint: bool,
+    confirm: str,
+    compile_commands: Path | None,
+    source: str,
+    config: Path | None,
+    write_baseline: bool,
+    write_manifests: bool,
+    only_new: bool,
+    **reading: Any,
 ) -> Verdict:
-    """Check mirrors against a library's headers and exports."""
+    """Check mirrors against a library's headers and exports; all of hotfire.toml by default."""
     from hotfire.abi import check as checking
 
-    return checking.check(
-        headers, mirrors, _reading(**reading), library=library, reproduce=options.command_line()
+    said = options.command_line()
+    if not (headers or mirrors or library or wheel):
+        from hotfire.abi import project
+
+        return project.run(
+            config or Path("hotfire.toml"),
+            reproduce=said,
+            write_baseline=write_baseline,
+            write_manifests=write_manifests,
+            only_new=only_new,
+        )
+    how = _reading(**reading)
+    if compile_commands:
+        from hotfire.abi import compile_commands as commands
+
+        how = commands.apply(how, compile_commands, source)
+    chosen = checking.Options(
+        library=library, wheel=wheel, paint=paint, confirm=confirm, reproduce=said, show=_show
     )
+    return checking.check(headers, mirrors, how, chosen)
 
 
 @abi.command()
