@@ -50,7 +50,7 @@ class _Reader:
         """A ctypes class as a type; what is none becomes a `void *`, as ctypes cannot tell."""
         if cls is None:
             return VOID
-        if not isinstance(cls, type):
+        if not isinstance(cls, type) or hasattr(cls, "_dtype_"):
             return self._converter(cls)
         if issubclass(cls, ctypes.Structure | ctypes.Union):
             return self.record(cls)
