@@ -18,7 +18,7 @@ from hotfire.verdict import Finding, Severity, Status, Verdict, combine, judge
 Show = Callable[[str], None]
 
 
-def _silent(_text: str) -> None:
+def silent(_text: str) -> None:
     """Shows nothing."""
 
 
@@ -41,7 +41,7 @@ class Options:
     paint: bool = False
     confirm: str = ""
     reproduce: str = ""
-    show: Show = _silent
+    show: Show = silent
 
 
 def judged(
@@ -51,7 +51,7 @@ def judged(
     *,
     reproduce: str = "",
     names: Mapping[str, str] | None = None,
-    show: Show = _silent,
+    show: Show = silent,
 ) -> Verdict:
     """The verdict of a mirror against a library.
 
@@ -92,7 +92,7 @@ def judged(
 
 
 def diff(
-    a: str, b: str, mine: Reading, theirs: Reading, *, reproduce: str = "", show: Show = _silent
+    a: str, b: str, mine: Reading, theirs: Reading, *, reproduce: str = "", show: Show = silent
 ) -> Verdict:
     """The verdict of side A, the mirror as it was written, against side B, the library met."""
     if sources.split(a)[0] in sources.BINARIES:

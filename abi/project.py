@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from hotfire.abi import check, compile_commands, config, sources, target, waivers
+from hotfire.abi.check import Show, silent
 from hotfire.abi.checks import versions
 from hotfire.abi.checks.base import Rule, finding
 from hotfire.abi.config import Library
@@ -24,66 +26,67 @@ MANIFEST_CHANGED = Rule(
 )
 
 
-def run(
-    path: Path,
-    *,
-    reproduce: str = "",
-    write_baseline: bool = False,
-    write_manifests: bool = False,
-    only_new: bool = False,
-) -> Verdict:
+def run(path: Path, *, reproduce: str = "", **how: Any) -> Verdict:
     """The verdict of a project.
 
     Args:
         path: its hotfire.toml.
         reproduce: the command line that runs it again.
-        write_baseline: record what gates now as known.
-        write_manifests: write the manifests that the file names.
-        only_new: leave out what a baseline knows, instead of showing it as info.
+        how: what `check_library` takes.
 
     Raises:
         InputError: if something is missing or cannot be read.
     """
-    parts = [
-        part
-        for library in config.load(path)
-        for part in _library(library, write_baseline, write_manifests, only_new)
-    ]
+    parts = [part for library in config.load(path) for part in check_library(library, **how)]
     return combine(f"abi check {path.name}", parts, reproduce=reproduce)
 
 
-def _library(
-    library: Library, write_baseline: bool, write_manifests: bool, only_new: bool
-) -> Iterator[Verdict]:
+def check_library(
+    library: Library,
+    *,
+    write_baseline: bool = False,
+    write_manifests: bool = False,
+    only_new: bool = False,
+    show: Show = silent,
+) -> list[Verdict]:
+    """The verdicts of one library: its manifest and its mirrors, on every target.
+
+    Args:
+        library: as the project's file names it.
+        write_baseline: record what gates now as known.
+        write_manifests: write the manifests that the file names.
+        only_new: leave out what a baseline knows, instead of showing it as info.
+        show: is given the two layouts of each record that drifted, as text.
+    """
     verdicts = [
         verdict
         for name in library.targets or (target.host(),)
-        for verdict in _target(library, name, write_manifests)
+        for verdict in _target(library, name, write_manifests, show)
     ]
     if write_baseline and library.baseline:
         found = [each for verdict in verdicts for each in verdict.findings]
         library.baseline.parent.mkdir(parents=True, exist_ok=True)
         library.baseline.write_text(waivers.baseline_text(found))
     known = waivers.read_baseline(library.baseline) if library.baseline else []
-    today = datetime.now(UTC).date()
-    for at, verdict in enumerate(verdicts):
-        findings = waivers.without_known(verdict.findings, known)
-        if only_new:
-            findings = [each for each in findings if waivers.key_of(each) not in known]
-        # A waiver is unused only if no target's findings match it: the first verdict says so.
-        theirs = library.waivers if at == 0 else tuple(_used(library, verdict))
-        findings = waivers.waive(findings, theirs, today)
-        status = judge(findings) if verdict.findings else verdict.status
-        yield replace(verdict, findings=tuple(findings), status=status)
+    accepted = [_accepted(library, verdict, known, only_new) for verdict in verdicts]
+    everything = [found for verdict in verdicts for found in verdict.findings]
+    unused = tuple(waivers.unused(library.waivers, everything))
+    return [replace(accepted[0], findings=accepted[0].findings + unused), *accepted[1:]]
 
 
-def _used(library: Library, verdict: Verdict) -> Iterator[config.Waiver]:
-    for waiver in library.waivers:
-        if any(waivers.matches(found, waiver) for found in verdict.findings):
-            yield waiver
+def _accepted(
+    library: Library, verdict: Verdict, known: list[dict[str, Any]], only_new: bool
+) -> Verdict:
+    """A verdict after the baseline and the waivers were taken into account."""
+    findings = waivers.without_known(verdict.findings, known)
+    if only_new:
+        findings = [each for each in findings if waivers.key_of(each) not in known]
+    findings = waivers.waive(findings, library.waivers, datetime.now(UTC).date())
+    status = judge(findings) if verdict.findings else verdict.status
+    return replace(verdict, findings=tuple(findings), status=status)
 
 
-def _target(library: Library, name: str, write_manifests: bool) -> Iterator[Verdict]:
+def _target(library: Library, name: str, write_manifests: bool, show: Show) -> Iterator[Verdict]:
     reading = Reading(library.include, library.defines, name, library.language, library.python)
     if library.compile_commands:
         reading = compile_commands.apply(reading, library.compile_commands, library.source)
@@ -106,7 +109,7 @@ def _target(library: Library, name: str, write_manifests: bool) -> Iterator[Verd
         mirror = sources.read(side, reading, plain.names())
         found = sources.read_headers(library.headers, reading, mirror.names())
         found = sources.with_exports(found, exports) if exports else found
-        yield check.judged(f"{title}: {side}", mirror, found, names=library.names)
+        yield check.judged(f"{title}: {side}", mirror, found, names=library.names, show=show)
     if exports and library.library and (glibc := versions.host_glibc()):
         missing = tuple(versions.check_glibc(exports, library.library.name, glibc, "this host"))
         name = f"{title}: {library.library.name} on this host"

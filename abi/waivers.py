@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -29,23 +29,25 @@ SCHEMA = 1
 def waive(findings: Iterable[Finding], waivers: Sequence[Waiver], today: date) -> list[Finding]:
     """Findings with the waived ones turned to info, and what is wrong with the waivers."""
     kept: list[Finding] = []
-    used: set[int] = set()
     for found in findings:
-        at = next((at for at, each in enumerate(waivers) if matches(found, each)), None)
-        if at is None or not found.severity.gates:
+        waiver = next((each for each in waivers if matches(found, each)), None)
+        if waiver is None or not found.severity.gates:
             kept.append(found)
-            continue
-        used.add(at)
-        waiver = waivers[at]
-        if found.severity is not Severity.LATENT:
+        elif found.severity is not Severity.LATENT:
             kept += [found, _about(WAIVER_REFUSED, waiver, f"{found.rule} is {found.severity}")]
         elif waiver.expires < today:
             kept += [found, _about(WAIVER_EXPIRED, waiver, f"it expired on {waiver.expires}")]
         else:
             note = f"{found.message} (waived until {waiver.expires}: {waiver.reason})"
             kept.append(replace(found, severity=Severity.INFO, message=note))
-    unused = (waiver for at, waiver in enumerate(waivers) if at not in used)
-    return kept + [_about(WAIVER_UNUSED, waiver, "nothing matches it") for waiver in unused]
+    return kept
+
+
+def unused(waivers: Sequence[Waiver], findings: Sequence[Finding]) -> Iterator[Finding]:
+    """A finding for each waiver that matches nothing any more."""
+    for waiver in waivers:
+        if not any(matches(found, waiver) for found in findings):
+            yield _about(WAIVER_UNUSED, waiver, "nothing matches it")
 
 
 def matches(found: Finding, waiver: Waiver) -> bool:

@@ -146,6 +146,7 @@ def check(
             write_baseline=write_baseline,
             write_manifests=write_manifests,
             only_new=only_new,
+            show=_show,
         )
     how = _reading(**reading)
     if compile_commands:
