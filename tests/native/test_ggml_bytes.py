@@ -21,7 +21,8 @@ def ggml():
         ffi.cdef(f"void quantize_row_{name}_ref(const float *x, void *y, int64_t k);")
         ffi.cdef(f"void dequantize_row_{name}(const void *x, float *y, int64_t k);")
     found = next(Path(package.__file__).parent.rglob("libggml-base.so"))
-    return ffi, ffi.dlopen(str(found))
+    # Unloaded and loaded again, its initialiser aborts the process.
+    return ffi, ffi.dlopen(str(found), ffi.RTLD_NOW | ffi.RTLD_NODELETE)
 
 
 def _random(rng: np.random.Generator) -> np.ndarray:

@@ -25,7 +25,8 @@ def ggml():
             for name in QUANTISED
         )
     )
-    library = ffi.dlopen(str(folder / "libggml-base.so"))
+    # Unloaded and loaded again, its initialiser aborts the process.
+    library = ffi.dlopen(str(folder / "libggml-base.so"), ffi.RTLD_NOW | ffi.RTLD_NODELETE)
 
     def call(symbol, data, count, n_bytes):
         out = np.empty(n_bytes, dtype=np.uint8)
