@@ -52,6 +52,78 @@ HOTFIRE_API hotfire_status hotfire_dequantize_q8_0(const hotfire_exec *exec,
     int64_t n_rows,
     int64_t n_cols);
 
+/*! hotfire_matmul_bf16() : Multiplies a bf16 matrix by f32 vectors.
+ *  y[t, r] = sum_k weight[r, k] * x[t, k]
+ *  Each y[t] equals, to the bit, what hotfire_matvec_bf16 makes of x[t].
+ *  weight: [n_rows, n_cols] bf16, the matrix.
+ *  x: [n_tokens, n_cols] f32, the vectors.
+ *  y: [n_tokens, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_rows: rows of weight, >= 0.
+ *  n_cols: columns of weight, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
+    const uint16_t *weight,
+    const float *x,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_f32() : Multiplies a f32 matrix by f32 vectors.
+ *  y[t, r] = sum_k weight[r, k] * x[t, k]
+ *  Each y[t] equals, to the bit, what hotfire_matvec_f32 makes of x[t].
+ *  weight: [n_rows, n_cols] f32, the matrix.
+ *  x: [n_tokens, n_cols] f32, the vectors.
+ *  y: [n_tokens, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_rows: rows of weight, >= 0.
+ *  n_cols: columns of weight, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
+    const float *weight,
+    const float *x,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_q4_0() : Multiplies a q4_0 matrix by q8_0 vectors.
+ *  y[t, r] = sum_k weight[r, k] * x[t, k]
+ *  Each y[t] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t].
+ *  weight: [n_rows, n_cols] q4_0, the matrix.
+ *  x: [n_tokens, n_cols] q8_0, the vectors.
+ *  y: [n_tokens, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_rows: rows of weight, >= 0.
+ *  n_cols: columns of weight, >= 0, a multiple of 32.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_q4_0(const hotfire_exec *exec,
+    const hotfire_block_q4_0 *weight,
+    const hotfire_block_q8_0 *x,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_q8_0() : Multiplies a q8_0 matrix by q8_0 vectors.
+ *  y[t, r] = sum_k weight[r, k] * x[t, k]
+ *  Each y[t] equals, to the bit, what hotfire_matvec_q8_0 makes of x[t].
+ *  weight: [n_rows, n_cols] q8_0, the matrix.
+ *  x: [n_tokens, n_cols] q8_0, the vectors.
+ *  y: [n_tokens, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_rows: rows of weight, >= 0.
+ *  n_cols: columns of weight, >= 0, a multiple of 32.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_q8_0(const hotfire_exec *exec,
+    const hotfire_block_q8_0 *weight,
+    const hotfire_block_q8_0 *x,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_rows,
+    int64_t n_cols);
+
 /*! hotfire_matvec_bf16() : Multiplies a bf16 matrix by a f32 vector.
  *  y[r] = sum_k weight[r, k] * x[k]
  *  weight: [n_rows, n_cols] bf16, the matrix.

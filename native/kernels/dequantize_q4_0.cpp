@@ -5,6 +5,8 @@ HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_swapped_nibbles,
 HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_interleaved_nibbles,
                "a byte holds values 2 j and 2 j + 1 instead of j and j + 16");
 HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_centred_on_7, "7 is taken off a code, not 8");
+HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_signed_nibbles,
+               "a code is two's complement instead of centred on 8");
 HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_next_scale,
                "a block takes the scale of the next one");
 HOTFIRE_MUTANT(dequantize_q4_0, dequantize_q4_0_subnormal_scale_flushed,
@@ -30,6 +32,8 @@ static void dequantize_q4_0_block(const uint8_t *pairs, float scale, float *y) {
         values[dequantize_q4_0_interleaved_nibbles ? 2 * j + 1 : j + BLOCK_LEN / 2] =
             static_cast<int8_t>(high);
     }
+    for (int64_t i = 0; i < BLOCK_LEN && dequantize_q4_0_signed_nibbles; ++i)
+        values[i] = static_cast<int8_t>(values[i] < 0 ? values[i] + 8 : values[i] - 8);
     for (int64_t i = 0; i < BLOCK_LEN; i += WIDTH)
         store(y + i, widen(values + i) * scale);
 }

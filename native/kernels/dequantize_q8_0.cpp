@@ -3,6 +3,7 @@
 HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_unsigned_codes, "codes lose their sign");
 HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_next_scale,
                "a block takes the scale of the next one");
+HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_scale_as_bf16, "the scale is read as bf16");
 HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_values_in_f16, "values are rounded to f16");
 HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_last_block_dropped, "the last block is not written");
 HOTFIRE_MUTANT(dequantize_q8_0, dequantize_q8_0_misaligned_unchecked, "a misaligned y is accepted");
@@ -26,7 +27,7 @@ void dequantize_q8_0(const hotfire_block_q8_0 *x, float *y, int64_t n_rows, int6
         spoil(y + n_blocks * BLOCK_LEN);
     for (int64_t b = 0; b < n_blocks - dequantize_q8_0_last_block_dropped; ++b) {
         const int64_t s = dequantize_q8_0_next_scale && b + 1 < n_blocks ? b + 1 : b;
-        const float scale = to_f32(x[s].d);
+        const float scale = dequantize_q8_0_scale_as_bf16 ? from_bf16(x[s].d) : to_f32(x[s].d);
         float *values = y + b * BLOCK_LEN;
         for (int64_t i = 0; i < BLOCK_LEN; i += WIDTH)
             store(values + i, widen(x[b].qs + i) * scale);

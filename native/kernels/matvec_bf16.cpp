@@ -4,7 +4,8 @@ HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_short_sum, "the last column is left out"
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_tail_dropped,
                "columns past the last multiple of 8 are left out");
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_read_as_f16, "the weights are read as f16");
-HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_vector_in_bf16, "x is cut to bf16");
+HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_vector_in_bf16, "x is rounded to bf16");
+HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_sum_in_bf16, "the sum is rounded to bf16");
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_neighbour_row,
                "every row after the fifth starts one column early");
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_reads_past_end, "weight is read one element past its end");
@@ -17,39 +18,22 @@ HOTFIRE_VARIANTS(matvec_bf16, const uint16_t *weight, const float *x, float *y, 
 
 namespace hotfire::HOTFIRE_ISA {
 
-// The first n of WIDTH values that `value` gives; lanes beyond hold 0.
-template <class Value> static inline Vec gather(Value value, int64_t n) {
-    float lanes[WIDTH];
-    for (int64_t i = 0; i < WIDTH; ++i)
-        lanes[i] = i < n ? value(i) : 0;
+static Vec matvec_bf16_weights(const uint16_t *p, int64_t n) {
+    if (!matvec_bf16_read_as_f16)
+        return widen(p, n);
+    float lanes[WIDTH] = {};
+    for (int64_t i = 0; i < WIDTH && i < n; ++i)
+        lanes[i] = to_f32(p[i]);
     return load(lanes);
 }
 
-// A bf16 is the upper half of the f32 of the same value.
-static inline float from_upper(uint32_t half) {
-    const uint32_t bits = half << 16;
-    float value;
-    __builtin_memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline Vec load_bf16(const uint16_t *p, int64_t n) {
-    if (matvec_bf16_read_as_f16)
-        return gather([p](int64_t i) { return to_f32(p[i]); }, n);
-    if (n >= WIDTH)
-        return gather([p](int64_t i) { return from_upper(p[i]); }, WIDTH);
-    return gather([p](int64_t i) { return from_upper(p[i]); }, n);
-}
-
-static inline Vec load_vector(const float *p, int64_t n) {
+static Vec matvec_bf16_vector(const float *p, int64_t n) {
     if (!matvec_bf16_vector_in_bf16)
         return load(p, n);
-    const auto cut = [p](int64_t i) {
-        uint16_t half[2];
-        __builtin_memcpy(half, p + i, sizeof half);
-        return from_upper(half[1]);
-    };
-    return gather(cut, n);
+    float lanes[WIDTH] = {};
+    for (int64_t i = 0; i < WIDTH && i < n; ++i)
+        lanes[i] = from_bf16(to_bf16(p[i]));
+    return load(lanes);
 }
 
 static float matvec_bf16_row(const uint16_t *row, const float *x, int64_t n_cols) {
@@ -58,8 +42,9 @@ static float matvec_bf16_row(const uint16_t *row, const float *x, int64_t n_cols
                                                         : n_cols;
     Vec sums = splat(0);
     for (int64_t k = 0; k < n_summed; k += WIDTH)
-        sums = fma(load_bf16(row + k, n_summed - k), load_vector(x + k, n_summed - k), sums);
-    return sum(sums);
+        sums = fma(matvec_bf16_weights(row + k, n_summed - k),
+                   matvec_bf16_vector(x + k, n_summed - k), sums);
+    return matvec_bf16_sum_in_bf16 ? from_bf16(to_bf16(sum(sums))) : sum(sums);
 }
 
 void matvec_bf16(const uint16_t *weight, const float *x, float *y, int64_t n_rows,

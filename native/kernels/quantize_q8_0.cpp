@@ -3,6 +3,7 @@
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_half_to_even, "halves are rounded to even");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_scale_rounded_first,
                "codes come from the scale after its rounding to f16");
+HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_peak_over_128, "the scale is the peak / 128");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_peak_signed, "the peak is the greatest x, not |x|");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_peak_of_half, "the peak is sought in 16 of 32 values");
 HOTFIRE_MUTANT(quantize_q8_0, quantize_q8_0_last_block_dropped, "the last block is not written");
@@ -24,7 +25,7 @@ static float quantize_q8_0_peak(const float *x) {
 }
 
 static void quantize_q8_0_block(const float *x, hotfire_block_q8_0 *y) {
-    float d = quantize_q8_0_peak(x) / 127;
+    float d = quantize_q8_0_peak(x) / (quantize_q8_0_peak_over_128 ? 128 : 127);
     y->d = to_f16(d);
     if (quantize_q8_0_scale_rounded_first)
         d = to_f32(y->d);

@@ -16,8 +16,9 @@ HOTFIRE_VARIANTS(silu, const float *x, float *y, int64_t n_rows, int64_t n_cols)
 namespace hotfire::HOTFIRE_ISA {
 
 static Vec silu_of(Vec x) {
-    const Vec power = exp(silu_sign_lost ? x : splat(0.0f) - x);
-    Vec sigmoid = splat(1.0f) / (power + 1.0f);
+    if (!silu_sign_lost && !silu_in_f16 && !silu_sigmoid_only)
+        return silu(x);
+    Vec sigmoid = splat(1.0f) / (exp(silu_sign_lost ? x : splat(0.0f) - x) + 1.0f);
     if (silu_in_f16) {
         float lanes[WIDTH];
         store(lanes, sigmoid);
@@ -25,10 +26,7 @@ static Vec silu_of(Vec x) {
             lane = to_f32(to_f16(lane));
         sigmoid = load(lanes);
     }
-    if (silu_sigmoid_only)
-        return sigmoid;
-    // x / (1 + exp(-x)) and not x times the sigmoid: one rounding less.
-    return silu_in_f16 ? x * sigmoid : x / (power + 1.0f);
+    return silu_sigmoid_only ? sigmoid : x * sigmoid;
 }
 
 void silu(const float *x, float *y, int64_t n_rows, int64_t n_cols) {

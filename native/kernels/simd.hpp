@@ -15,7 +15,8 @@
 //     Vec scale_by_pow2(v, k)   v * 2^k for whole k in [-252, 254], rounded once
 //     float sum(v)              halves added to halves, in that order
 //     float largest(v)
-//     Vec widen(p)              WIDTH int8 as floats
+//     Vec widen(p)              WIDTH int8, or bf16, as floats
+//     Vec widen(p, n)           the first n bf16, zeros beyond; memory there is not read
 //     void narrow(p, v)         truncates WIDTH floats to int8
 //     Codes                     the 32 codes of a block
 //     Codes codes(block)        of a q8_0 or q4_0 block; those of q4_0 centred on 0
@@ -33,6 +34,22 @@
 namespace hotfire::HOTFIRE_ISA {
 
 static constexpr int64_t BLOCK_LEN = 32;
+
+// To bf16, the upper half of an f32, halves to even.
+static inline uint16_t to_bf16(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    if (value != value)
+        return static_cast<uint16_t>(bits >> 16 | 0x40);
+    return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float from_bf16(uint16_t half) {
+    const uint32_t bits = static_cast<uint32_t>(half) << 16;
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 // e^x within 1.1 ulp, measured over every third float, down to the smallest subnormal; 0 below and
 // infinite above.
@@ -54,5 +71,8 @@ static inline Vec exp(Vec x) {
     p = fma(p, r * r, r) + 1.0f;
     return scale_by_pow2(p, k);
 }
+
+// x / (1 + e^-x), and not x times a sigmoid: one rounding less.
+static inline Vec silu(Vec x) { return x / (exp(splat(0.0f) - x) + 1.0f); }
 
 } // namespace hotfire::HOTFIRE_ISA

@@ -55,6 +55,20 @@ static inline Vec widen(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
 }
 
+static inline Vec widen(const uint16_t *p) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+static inline Vec widen(const uint16_t *p, int64_t n) {
+    if (n >= WIDTH)
+        return widen(p);
+    uint16_t halves[WIDTH] = {};
+    for (int64_t i = 0; i < n; ++i)
+        halves[i] = p[i];
+    return widen(halves);
+}
+
 static inline void narrow(int8_t *p, Vec v) {
     const __m256i whole = _mm256_cvttps_epi32(v);
     const __m128i words =

@@ -48,6 +48,18 @@ static inline Vec widen(const int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen));
 }
 
+static inline Vec widen(__m256i halves) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+static inline Vec widen(const uint16_t *p) {
+    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+}
+
+static inline Vec widen(const uint16_t *p, int64_t n) {
+    return widen(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+}
+
 static inline void narrow(int8_t *p, Vec v) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtsepi32_epi8(_mm512_cvttps_epi32(v)));
 }

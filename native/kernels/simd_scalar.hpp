@@ -43,6 +43,8 @@ static inline float sum(Vec v) { return v; }
 static inline float largest(Vec v) { return v; }
 
 static inline Vec widen(const int8_t *p) { return *p; }
+static inline Vec widen(const uint16_t *p) { return from_bits(static_cast<uint32_t>(*p) << 16); }
+static inline Vec widen(const uint16_t *p, int64_t) { return widen(p); }
 static inline void narrow(int8_t *p, Vec v) { *p = static_cast<int8_t>(static_cast<int32_t>(v)); }
 
 struct Codes {

@@ -29,18 +29,23 @@ def reference(weight: Array, x: Array) -> Values:
     return {"y": weight @ x}
 
 
-def bound_for(block_len: int) -> Reference:
-    """gamma_n * sum_k |weight_k x_k| (Higham 2002, eq. 3.5), n the longest chain of roundings.
+def chain(n_cols: int, block_len: int) -> int:
+    """The longest chain of roundings that a product of n_cols terms goes through.
 
-    With f32 operands n is n_cols, whatever the order. With quantised blocks the integer products
+    With f32 operands it is n_cols, whatever the order. With quantised blocks the integer products
     within a block are exact: one product of scales, one fused or rounded product and one addition
     a block remain, then the partial sums of the lanes.
     """
+    return n_cols if block_len == 1 else 2 * (n_cols // block_len) + LANES + 2
+
+
+def bound_for(block_len: int) -> Reference:
+    """gamma_n * sum_k |weight_k x_k| (Higham 2002, eq. 3.5), n the longest chain of roundings."""
 
     def bound(weight: Array, x: Array) -> Values:
         n_cols = x.shape[-1]
-        depth = n_cols if block_len == 1 else 2 * (n_cols // block_len) + LANES + 2
-        return {"y": gamma(depth) * (np.abs(weight) @ np.abs(x)) + n_cols * SMALLEST_NORMAL}
+        magnitude = np.abs(weight) @ np.abs(x)
+        return {"y": gamma(chain(n_cols, block_len)) * magnitude + n_cols * SMALLEST_NORMAL}
 
     return bound
 
@@ -61,19 +66,32 @@ def _blocks(rng: np.random.Generator, shape: tuple[int, ...], peak: int, block_l
     return blocks.reshape(shape)
 
 
-def exact_for(weight_dtype: str, x_dtype: str) -> Any:
-    """Integers small enough that every partial sum is below 2^24, so that no order rounds."""
+def designed(
+    rng: np.random.Generator,
+    weight_dtype: str,
+    weight_shape: tuple[int, ...],
+    x_dtype: str,
+    x_shape: tuple[int, ...],
+) -> tuple[Array, Array]:
+    """Weight and x of integers so small that every partial sum of a product is below 2^24."""
     peaks = {"f32": 15, "bf16": 127, "q8_0": 127, "q4_0": 8}
+    weight = _blocks(rng, weight_shape, peaks[weight_dtype], named(weight_dtype).block_len)
+    x_len = named(x_dtype).block_len
+    x = _blocks(rng, x_shape, peaks[x_dtype], x_len)
+    rows = np.abs(weight).reshape(-1, weight_shape[-1])
+    largest = float((rows @ np.abs(x).T).max(initial=0))
+    if largest >= 2.0**24:
+        keep = rng.random(x_shape[-1] // x_len) < 2.0**23 / largest
+        x = x * np.repeat(keep, x_len)
+    return weight, x
+
+
+def exact_for(weight_dtype: str, x_dtype: str) -> Any:
+    """Integers for which no order of summation rounds."""
 
     def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
         n_rows, n_cols = sizes["n_rows"], sizes["n_cols"]
-        weight_len, x_len = named(weight_dtype).block_len, named(x_dtype).block_len
-        weight = _blocks(rng, (n_rows, n_cols), peaks[weight_dtype], weight_len)
-        x = _blocks(rng, (n_cols,), peaks[x_dtype], x_len)
-        largest = float((np.abs(weight) @ np.abs(x)).max(initial=0))
-        if largest >= 2.0**24:
-            keep = rng.random(n_cols // x_len) < 2.0**23 / largest
-            x = x * np.repeat(keep, x_len)
+        weight, x = designed(rng, weight_dtype, (n_rows, n_cols), x_dtype, (n_cols,))
         return {"weight": weight, "x": x}
 
     return exact

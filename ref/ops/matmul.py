@@ -1,0 +1,96 @@
+"""Matrix times several vectors: what a prompt or a batch of sequences asks of a weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hotfire.ref.formats import Array, named
+from hotfire.ref.operation import (
+    SMALLEST_NORMAL,
+    Axis,
+    Operand,
+    Operation,
+    Reference,
+    Values,
+    gamma,
+)
+from hotfire.ref.ops.matvec import chain, designed
+
+
+def reference(weight: Array, x: Array) -> Values:
+    """y = x @ weight^T, in float64."""
+    return {"y": x @ weight.T}
+
+
+def bound_for(block_len: int) -> Reference:
+    """That of matvec, a column: gamma_n * sum_k |weight_k x_k| (Higham 2002, eq. 3.5)."""
+
+    def bound(weight: Array, x: Array) -> Values:
+        n_cols = x.shape[-1]
+        magnitude = np.abs(x) @ np.abs(weight).T
+        return {"y": gamma(chain(n_cols, block_len)) * magnitude + n_cols * SMALLEST_NORMAL}
+
+    return bound
+
+
+def exact_for(weight_dtype: str, x_dtype: str) -> Any:
+    """Integers small enough that every partial sum is below 2^24, so that no order rounds."""
+
+    def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+        n_tokens, n_rows, n_cols = sizes["n_tokens"], sizes["n_rows"], sizes["n_cols"]
+        weight, x = designed(rng, weight_dtype, (n_rows, n_cols), x_dtype, (n_tokens, n_cols))
+        return {"weight": weight, "x": x}
+
+    return exact
+
+
+def second(weight: Array, x: Array) -> Values:
+    """`torch.nn.functional.linear` in float64."""
+    import torch
+
+    return {"y": torch.nn.functional.linear(*map(torch.from_numpy, (x, weight))).numpy()}
+
+
+def _operation(weight_dtype: str, x_dtype: str) -> Operation:
+    block_len = max(named(weight_dtype).block_len, named(x_dtype).block_len)
+    return Operation(
+        name=f"matmul_{weight_dtype}",
+        doc=f"Multiplies a {weight_dtype} matrix by {x_dtype} vectors.\n"
+        "y[t, r] = sum_k weight[r, k] * x[t, k]\n"
+        f"Each y[t] equals, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t].",
+        axes=(
+            Axis(
+                name="n_tokens",
+                doc="vectors",
+                edges=(1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64),
+                rows=True,
+            ),
+            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 17)),
+            Axis(
+                name="n_cols",
+                doc="columns of weight",
+                multiple_of=block_len,
+                edges=(1, 8, 16, 32, 64, 256, 1024) if block_len == 1 else (32, 64, 128, 256, 1024),
+                neutral={"weight": 0.0, "x": 0.0},
+            ),
+        ),
+        inputs=(
+            Operand(name="weight", dtype=weight_dtype, axes=("n_rows", "n_cols"), doc="the matrix"),
+            Operand(name="x", dtype=x_dtype, axes=("n_tokens", "n_cols"), doc="the vectors"),
+        ),
+        outputs=(Operand(name="y", dtype="f32", axes=("n_tokens", "n_rows"), doc="the products"),),
+        reference=reference,
+        bound=bound_for(block_len),
+        exact=exact_for(weight_dtype, x_dtype),
+        second=second,
+    )
+
+
+OPERATIONS = [
+    _operation("f32", "f32"),
+    _operation("bf16", "f32"),
+    _operation("q8_0", "q8_0"),
+    _operation("q4_0", "q8_0"),
+]
