@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,9 @@ def read(mirror: str, *, python: str = "") -> Manifest:
         python: the interpreter that has what the module imports; "" for this one.
     """
     path = Path(mirror)
-    if path.is_file() and path.suffix != ".py":
+    if path.is_file() and path.suffix not in (".py", ".so"):
         return read_files([path])
-    if path.suffix in (".py", ".txt", ".cdef", ".h") and not path.is_file():
+    if path.suffix in (".py", ".so", ".txt", ".cdef", ".h") and not path.is_file():
         raise InputError(f"expected a cffi mirror, found no file {mirror}")
     from hotfire.abi.readers import child
 
@@ -120,6 +121,21 @@ class _Reader:
             return self._enum(ctype, owner)
         return self._primitive(ctype)
 
+    def of_signature(self, function: Any) -> Type:
+        """A function as cffi's parser has it, for one whose records the compiler fills in."""
+        args = tuple(self._of_model(arg) for arg in function.args)
+        returns = self._of_model(function.result)
+        return Type("function", to=returns, args=args, variadic=bool(function.ellipsis))
+
+    def _of_model(self, model: Any) -> Type:
+        if hasattr(model, "totype"):
+            return pointer(self._of_model(model.totype))
+        if getattr(model, "partial", False):
+            self.records.setdefault(model.name, Record(model.name, model.kind, opaque=True))
+            return Type(model.kind, name=model.name)
+        with self.ffi._lock:
+            return self.type_of(self.ffi._get_cached_btype(model))
+
     def _primitive(self, ctype: Any) -> Type:
         name, size = ctype.cname, self.ffi.sizeof(ctype)
         if name == "_Bool":
@@ -158,7 +174,11 @@ class _Reader:
         if name in self.records:
             return found
         self.records[name] = Record(name, ctype.kind, opaque=True)
-        members = ctype.fields
+        try:
+            members = ctype.fields
+        except AttributeError:
+            # In a build script, one that `...` leaves to the C compiler.
+            members = None
         if members is None:
             return found
         fields = []
@@ -193,34 +213,99 @@ class _Reader:
         return Type("enum", name=name)
 
 
-def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]]) -> Manifest:
-    """What an FFI object (ABI mode, in line) declares."""
+Declared = tuple[str, str, Callable[[], Type]]
+"""A kind (struct, union, enum, typedef, function), a name, and how to get its type."""
+
+
+def _inline(ffi: Any, reader: _Reader) -> Iterator[Declared]:
+    """What an in-line FFI object declares: tags first, as cffi calls a struct by its typedef."""
+    import cffi
+
+    found = ffi._parser._declarations
+
+    def function(key: str) -> Type:
+        try:
+            with ffi._lock:
+                return reader.type_of(ffi._get_cached_btype(found[key][0]))
+        except cffi.VerificationMissing:
+            return pointer(reader.of_signature(found[key][0]))
+
+    def named(text: str, name: str) -> Type:
+        return reader.type_of(ffi.typeof(text), name)
+
+    for key in sorted(found, key=lambda key: (key.partition(" ")[0] not in _TAGS, key)):
+        word, _, name = key.partition(" ")
+        if "$" in name:
+            continue
+        if word in _TAGS:
+            yield word, name, partial(named, key, name)
+        elif word == "typedef":
+            yield word, name, partial(named, name, name)
+        elif word == "function":
+            yield word, name, partial(function, key)
+
+
+def _compiled(ffi: Any, lib: Any, reader: _Reader) -> Iterator[Declared]:
+    """What a compiled FFI object (API mode, or ABI mode out of line) declares."""
+
+    def named(text: str, name: str) -> Type:
+        return reader.type_of(ffi.typeof(text), name)
+
+    def function(name: str) -> Type:
+        return reader.type_of(ffi.typeof(getattr(lib, name)))
+
+    typedefs, structs, unions = ffi.list_types()
+    for word, names in (("struct", structs), ("union", unions), ("typedef", typedefs)):
+        for name in names:
+            text = name if word == "typedef" else f"{word} {name}"
+            yield word, name, partial(named, text, name)
+    for name in dir(lib) if lib is not None else ():
+        # Reading a variable or a constant gives a number; only functions are ctypes.
+        if not isinstance(getattr(lib, name), int | float | bytes):
+            yield "function", name, partial(function, name)
+
+
+def _constants(ffi: Any, lib: Any) -> dict[str, int]:
+    if hasattr(ffi, "_parser"):
+        known = ffi._parser._int_constants
+        return {name: value for name, value in known.items() if isinstance(value, int)}
+    values = {name: getattr(lib, name) for name in dir(lib)} if lib is not None else {}
+    return {name: value for name, value in values.items() if isinstance(value, int)}
+
+
+def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]], lib: Any = None) -> Manifest:
+    """What an FFI object declares.
+
+    Args:
+        ffi: in line, or compiled.
+        names: of each function's arguments, as far as known.
+        lib: the library object beside a compiled FFI, which alone knows the functions.
+    """
+    import cffi
+
     reader = _Reader(ffi)
     functions: dict[str, Function] = {}
     typedefs: dict[str, Type] = {}
     aliases: dict[str, set[str]] = {}
-    declarations = ffi._parser._declarations
-    # Tags first: cffi calls a struct by its typedef where it has one.
-    for key in sorted(declarations, key=lambda key: (key.partition(" ")[0] not in _TAGS, key)):
-        word, _, name = key.partition(" ")
-        if "$" in name:
+    notes: list[str] = []
+    is_inline = hasattr(ffi, "_parser")
+    for word, name, get in _inline(ffi, reader) if is_inline else _compiled(ffi, lib, reader):
+        try:
+            found = get()
+        except (cffi.VerificationMissing, TypeError, getattr(ffi, "error", TypeError)) as error:
+            # A `...` in a build script leaves the layout to the C compiler: nothing to compare.
+            notes.append(f"{word} {name} is left to the C compiler ({type(error).__name__})")
             continue
         if word == "function":
-            with ffi._lock:
-                found = reader.type_of(ffi._get_cached_btype(declarations[key][0]))
             functions[name] = _named(name, found.target, names.get(name, ()))
-        elif word in _TAGS:
-            reader.type_of(ffi.typeof(f"{word} {name}"), name)
+        elif word == "typedef" and (found.is_record or found.kind == "enum"):
+            aliases.setdefault(found.name, set()).add(name)
         elif word == "typedef":
-            found = reader.type_of(ffi.typeof(name), name)
-            if found.is_record or found.kind == "enum":
-                aliases.setdefault(found.name, set()).add(name)
-            else:
-                typedefs[name] = found
+            typedefs[name] = found
     labels = {label for enum in reader.enums.values() for label, _ in enum.values}
     constants = {
         name: Constant(name, value)
-        for name, value in ffi._parser._int_constants.items()
+        for name, value in _constants(ffi, lib).items()
         if name not in labels
     }
     return Manifest(
@@ -233,6 +318,7 @@ def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]]) -> Manifest:
         constants=constants,
         typedefs=typedefs,
         declared=frozenset([*reader.records, *reader.enums, *functions, *constants, *typedefs]),
+        notes=tuple(notes),
     )
 
 
@@ -247,9 +333,11 @@ def _other(aliases: dict[str, set[str]], name: str) -> tuple[str, ...]:
 
 def _ffi_of(module: Any) -> Any:
     """The FFI object of a module, under whatever name it has."""
-    import cffi
-
-    found = [value for value in vars(module).values() if isinstance(value, cffi.FFI)]
+    found = [
+        value
+        for value in vars(module).values()
+        if hasattr(value, "typeof") and hasattr(value, "list_types") and not isinstance(value, type)
+    ]
     if not found:
         raise InputError("the module has no cffi.FFI object at its top level")
     return found[0]
@@ -274,8 +362,9 @@ def _main() -> None:
     recorder.pretend_libraries_exist()
     any_ffi: Any = cffi.FFI
     any_ffi.dlopen = lambda _self, name, _flags=0: recorder.Library(name)
-    ffi = _ffi_of(modules.load(sys.argv[1]))
-    child.give(out, manifest_of(ffi, argument_names(trees)))
+    module = modules.load(sys.argv[1])
+    found = manifest_of(_ffi_of(module), argument_names(trees), getattr(module, "lib", None))
+    child.give(out, found)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from types import ModuleType
 
 def load(name: str) -> ModuleType:
     """The module of a file path or of a dotted name, imported as lightly as it allows."""
-    if name.endswith(".py") or "/" in name:
+    if name.endswith((".py", ".so")) or "/" in name:
         folders, dotted = _package_of(Path(name).resolve())
         sys.path[:0] = folders
     else:
@@ -38,7 +38,8 @@ def _package_of(file: Path) -> tuple[list[str], str]:
     """The folder to search, and the dotted name of a file in it, inside its packages."""
     if not file.is_file():
         raise ImportError(f"no file {file}")
-    parts = [file.stem]
+    # An extension module's file name has the interpreter's tag behind the module's name.
+    parts = [file.name.partition(".")[0]]
     folder = file.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)

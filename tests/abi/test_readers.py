@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -258,3 +259,46 @@ def test_mirror_that_cannot_be_imported_is_one_error(text: str, said: str, tmp_p
     with pytest.raises(InputError, match=said) as caught:
         ctypes_.read(str(mirror))
     assert "\n" not in str(caught.value)
+
+
+BUILD_SCRIPT = '''
+import cffi
+ffibuilder = cffi.FFI()
+ffibuilder.cdef("""
+struct whole { int a; double b; };
+struct partial { int a; ...; };
+typedef struct { int x; } unnamed;
+enum kind { KIND_A, KIND_B = 4 };
+#define LIMIT 3
+int f(struct whole *w, struct partial *p, enum kind k);
+""")
+ffibuilder.set_source("_compiled", """
+struct whole { int a; double b; };
+struct partial { int hidden; int a; };
+typedef struct { int x; } unnamed;
+enum kind { KIND_A, KIND_B = 4 };
+#define LIMIT 3
+static int f(struct whole *w, struct partial *p, enum kind k) { return 0; }
+""")
+if __name__ == "__main__":
+    ffibuilder.compile()
+'''
+
+
+def test_compiled_cffi_is_read_as_the_compiler_made_it(tmp_path: Path) -> None:
+    """API mode: the module knows what the C compiler filled in, the build script does not."""
+    script = tmp_path / "build_it.py"
+    script.write_text(BUILD_SCRIPT)
+    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True)
+    (module,) = tmp_path.glob("_compiled*.so")
+    compiled, declared = cffi_.read(str(module)), cffi_.read(str(script))
+    for found in (compiled, declared):
+        record = found.records["whole"]
+        assert (record.size, [m.offset for m in record.fields]) == (16, [0, 8])
+        assert str(found.functions["f"].type) == (
+            "fn(*struct whole, *struct partial, enum kind) i32"
+        )
+        assert found.values["KIND_B"] == 4
+        assert found.values["LIMIT"] == 3
+    assert compiled.records["partial"].fields[0].offset == 4
+    assert declared.records["partial"].opaque

@@ -160,6 +160,15 @@ def check(
 
 
 @abi.command()
+def rules() -> None:
+    """List every rule, why it matters, and what to do about it."""
+    from hotfire.abi.checks import RULES
+
+    for name, rule in sorted(RULES.items()):
+        click.echo(f"{name}\n  {rule.reason}\n  remedy: {rule.remedy}")
+
+
+@abi.command()
 @click.argument("side")
 @click.option("--lang", type=click.Choice(["c", "rust", "ctypes", "cffi"]), required=True)
 @click.option(
