@@ -104,7 +104,7 @@ def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
             f"{where} lacks {', '.join(missing[:5])}, which this package declares; build it again "
             "with `make build`"
         )
-    drift = compare_layout(mirror(), _layout(ffi, lib))
+    drift = compare_layout(mirror(), layout(ffi, lib))
     if drift:
         listed = "; ".join(found.message for found in drift[:5])
         raise StaleLibraryError(
@@ -113,7 +113,8 @@ def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
         )
 
 
-def _layout(ffi: Any, lib: Any) -> Iterator[tuple[str, str, int, int, int]]:
+def layout(ffi: Any, lib: Any) -> Iterator[tuple[str, str, int, int, int]]:
+    """The library's own layout table: name, member, offset, size, kind, as hotfire.h says."""
     index = 0
     while (entry := lib.hotfire_layout(index)) != ffi.NULL:
         yield (

@@ -82,6 +82,7 @@ def check_binding() -> Verdict:
     from hotfire import lib
     from hotfire.abi import manifest
     from hotfire.abi.checks import compare
+    from hotfire.abi.layout import compare_layout
     from hotfire.abi.readers import dwarf
 
     library = lib.load()
@@ -104,8 +105,15 @@ def check_binding() -> Verdict:
                 },
             )
         )
+    entries = list(lib.layout(library.ffi, library.lib))
+    stale = tuple(compare_layout(mirror, entries))
     parts.append(
-        Verdict(name="binding against the loaded library's own table", status=Status.PASSED)
+        Verdict(
+            name="binding against the loaded library's own table",
+            status=judge(stale),
+            findings=stale,
+            measurements={"n_entries": len(entries)},
+        )
     )
     return combine("binding", parts, reproduce="hotfire verify")
 
