@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hotfire.abi.checks.base import Comparison, Pair, Rule, finding, is_reserved
+from hotfire.abi.checks.base import UNNAMED, Comparison, Pair, Rule, finding, is_reserved
 from hotfire.abi.checks.relation import difference
 from hotfire.abi.ctype import Type
 from hotfire.abi.manifest import Field
@@ -30,7 +30,12 @@ RECORD_UNMIRRORED = Rule(
     "a bound function reaches a record that the mirror does not describe",
     "declare the record, so that its layout is checked too",
 )
-RULES = (FIELD_MISSING, FIELD_EXTRA, FIELD_RENAMED, RECORD_UNMIRRORED)
+RECORD_UNKNOWN = Rule(
+    "RECORD_UNKNOWN",
+    "nothing of the library could be compared with it",
+    "rename it to the library's name, name the pair in hotfire.toml, or remove it",
+)
+RULES = (FIELD_MISSING, FIELD_EXTRA, FIELD_RENAMED, RECORD_UNMIRRORED, RECORD_UNKNOWN)
 
 
 def check(both: Comparison) -> Iterator[Finding]:
@@ -38,6 +43,7 @@ def check(both: Comparison) -> Iterator[Finding]:
     for pair in both.pairs:
         yield from _pair(both, pair)
     yield from _unmirrored(both)
+    yield from _unknown(both)
 
 
 def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
@@ -123,6 +129,27 @@ def _missing_severity(both: Comparison, pair: Pair, member: Field) -> Severity:
     at_tail = first >= pair.mirror.size * 8
     hidden = not moved and (same_size or (at_tail and both.use(pair).allocated_by_library))
     return Severity.LATENT if hidden else Severity.SILENT_WRONG
+
+
+def _unknown(both: Comparison) -> Iterator[Finding]:
+    """Records of the mirror that stand for nothing in a library whose every record is known."""
+    if not both.library.complete:
+        return
+    # What a known record holds is compared as a part of it, under whatever name.
+    held = {member.type.name for pair in both.pairs for member in pair.mirror.fields}
+    for name in sorted(both.mirror.records.keys() - held):
+        record = both.mirror.records[name]
+        if record.opaque or both.library_record(name) or UNNAMED in name:
+            continue
+        yield finding(
+            RECORD_UNKNOWN,
+            Severity.INFO,
+            f"the library has no {name}",
+            record.location,
+            record=name,
+            mirror=f"{record.size} bytes",
+            library="absent",
+        )
 
 
 def _unmirrored(both: Comparison) -> Iterator[Finding]:

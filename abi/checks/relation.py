@@ -191,7 +191,8 @@ def _arrays(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
         if inner.kind in (Kind.WIDTH, Kind.CLASS):
             return Difference(Kind.STRIDE, f"its elements differ: {inner.why}")
         return inner
-    if mine.count != theirs.count:
+    # `[0]` is how older C and ctypes write a flexible array.
+    if (mine.count or 0) != (theirs.count or 0):
         shown = ["no fixed count" if c is None else str(c) for c in (mine.count, theirs.count)]
         return Difference(Kind.COUNT, f"it has {shown[0]} of elements, the library's {shown[1]}")
     return None

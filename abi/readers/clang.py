@@ -77,7 +77,7 @@ def parse(
         *_arguments(target, include, defines, language),
         *(f"-I{folder}" for folder in dict.fromkeys(path.parent for path in paths)),
     ]
-    source = _source(paths, values, renames)
+    source = _source(paths, values, renames, "auto" if language == "c++" else "__auto_type")
     try:
         unit = cindex.Index.create().parse(UNIT, args=arguments, unsaved_files=[(UNIT, source)])
     except cindex.TranslationUnitLoadError as error:
@@ -129,18 +129,20 @@ def _macros(paths: Iterable[Path]) -> tuple[dict[str, bool], dict[str, str]]:
     return values, renames
 
 
-def _source(paths: Iterable[Path], values: dict[str, bool], renames: dict[str, str]) -> str:
+def _source(
+    paths: Iterable[Path], values: dict[str, bool], renames: dict[str, str], any_type: str
+) -> str:
     """C text that includes the headers and lets the compiler itself evaluate each macro."""
     lines = [f'#include "{path}"' for path in paths]
     lines += ["#define HOTFIRE_TEXT_(x) #x", "#define HOTFIRE_TEXT(x) HOTFIRE_TEXT_(x)"]
     for name, is_text in values.items():
-        kind, array = ("char", "[]") if is_text else ("__auto_type", "")
+        kind, array = ("char", "[]") if is_text else (any_type, "")
         value = f"static const {kind} {VALUE}{name}{array} = ({name});"
         lines += [f"#ifdef {name}", value, "#endif"]
     for name, parameters in renames.items():
         lines += [
             f"#ifdef {name}",
-            f"static const __auto_type {VALUE}{name} = ({name});",
+            f"static const {any_type} {VALUE}{name} = ({name});",
             f"static const char {TEXT}{name}[] = HOTFIRE_TEXT({name}{parameters});",
             "#endif",
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,11 @@ class _Reader:
 
     def _new_type(self, canonical: Any, owner: str) -> Type:
         kinds = self.type_kinds
-        kind = canonical.kind
+        try:
+            kind = canonical.kind
+        except ValueError:
+            # The Python side of libclang has no name for the half-precision types.
+            return self._unnamed_kind(canonical)
         simple = self.kinds.get(kind)
         if simple == "int" or simple == "uint":
             return integer(canonical.get_size(), simple == "int")
@@ -195,6 +200,10 @@ class _Reader:
         if kind == kinds.ENUM:
             return self._enum_type(canonical.get_declaration(), owner)
         return Type("bytes", max(canonical.get_size(), 0))
+
+    def _unnamed_kind(self, canonical: Any) -> Type:
+        size = max(canonical.get_size(), 0)
+        return floating(size) if canonical.spelling.endswith("_Float16") else Type("bytes", size)
 
     def _function_type(self, canonical: Any, owner: str) -> Type:
         returns = self._type(canonical.get_result(), owner)
@@ -336,15 +345,23 @@ def _unnamed(name: str) -> bool:
 
 
 def _place(cursor: Any) -> str:
+    """`file:line`, from the working folder if the file is in it, so that annotations find it."""
     location = cursor.location
-    return f"{Path(location.file.name).name}:{location.line}" if location.file else ""
+    return f"{_shown(location.file.name)}:{location.line}" if location.file else ""
+
+
+@cache
+def _shown(file: str) -> str:
+    path = Path(file).resolve()
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 
 def _kinds(kinds: Any) -> dict[Any, str]:
     signed = (kinds.SCHAR, kinds.SHORT, kinds.INT, kinds.LONG, kinds.LONGLONG, kinds.INT128)
     unsigned = [kinds.UCHAR, kinds.USHORT, kinds.UINT, kinds.ULONG, kinds.ULONGLONG]
     unsigned += [kinds.UINT128, kinds.WCHAR, kinds.CHAR16, kinds.CHAR32]
-    floats = (kinds.FLOAT, kinds.DOUBLE, kinds.LONGDOUBLE, kinds.HALF, kinds.FLOAT128)
+    floats = [kinds.FLOAT, kinds.DOUBLE, kinds.LONGDOUBLE, kinds.HALF, kinds.FLOAT128]
     table = dict.fromkeys(signed, "int") | dict.fromkeys(unsigned, "uint")
     table |= dict.fromkeys(floats, "float")
     table |= {kinds.CHAR_S: "char", kinds.CHAR_U: "char", kinds.BOOL: "bool", kinds.VOID: "void"}

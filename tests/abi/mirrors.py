@@ -86,6 +86,20 @@ MIRRORS: dict[str, tuple[str, str, str, tuple[str, ...] | None, list[str]]] = {
         None,
         ["silent-wrong FIELD_OFFSET options a", "silent-wrong FIELD_OFFSET options b"],
     ),
+    "ctypes_record_is_unknown": (
+        "ctypes",
+        CT + "class s(C.Structure): _fields_ = [('a', C.c_int)]\nclass own(s): pass\n",
+        "struct s { int a; };",
+        None,
+        ["info RECORD_UNKNOWN own"],
+    ),
+    "ctypes_flexible_array": (
+        "ctypes",
+        CT + "class s(C.Structure): _fields_ = [('n', C.c_int), ('data', C.c_char * 0)]\n",
+        "struct s { int n; char data[]; };",
+        None,
+        [],
+    ),
     "ctypes_field_is_a_keyword": (
         "ctypes",
         CT + "class s(C.Structure): _fields_ = [('from_', C.c_int)]\n",

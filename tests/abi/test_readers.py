@@ -302,3 +302,42 @@ def test_compiled_cffi_is_read_as_the_compiler_made_it(tmp_path: Path) -> None:
         assert found.values["LIMIT"] == 3
     assert compiled.records["partial"].fields[0].offset == 4
     assert declared.records["partial"].opaque
+
+
+def test_unusual_types_are_sized(
+    read_header: Callable[..., Manifest], run_c: Callable[[str], str]
+) -> None:
+    """Half precision, complex, vectors, 128 bits, atomics, zero-length arrays."""
+    text = """
+typedef float float4 __attribute__((vector_size(16)));
+struct unusual { _Float16 h; float _Complex c; float4 v; __int128 w; _Atomic int a; int last[0]; };
+"""
+    record = read_header(text).records["unusual"]
+    program = f"""
+#include <stdio.h>
+#include <stddef.h>
+{text}
+#define AT(field) printf("%zu ", offsetof(struct unusual, field))
+int main(void) {{ AT(h); AT(c); AT(v); AT(w); AT(a); AT(last);
+    printf("%zu", sizeof(struct unusual)); return 0; }}
+"""
+    want = [int(word) for word in run_c(program).split()]
+    assert [*(member.offset for member in record.fields), record.size] == want
+    assert str(record.fields[0].type) == "f16"
+
+
+def test_cpp_header_is_read_as_cpp(read_header: Callable[..., Manifest]) -> None:
+    """Linkage blocks, scoped enums, methods, constants."""
+    text = """
+#include <cstdint>
+enum class level : std::uint8_t { low, high = 7 };
+struct point { float x = 0; float y = 0; float length() const; };
+extern "C" { int measure(const point &p, level l); }
+#define LIMIT 12
+"""
+    found = read_header(text.replace("std::", ""), language="c++")
+    assert found.records["point"].size == 8
+    assert [m.name for m in found.records["point"].fields] == ["x", "y"]
+    assert found.enums["level"].base.size == 1
+    assert str(found.functions["measure"].type) == "fn(*struct point, enum level) i32"
+    assert found.constants["LIMIT"].value == 12
