@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hotfire.abi.checks.base import UNNAMED, Comparison, Pair, Rule, finding, is_reserved
 from hotfire.abi.checks.relation import difference
 from hotfire.abi.ctype import Type
-from hotfire.abi.manifest import Field
+from hotfire.abi.manifest import Field, Manifest, Record
 from hotfire.verdict import Finding, Severity
 
 FIELD_MISSING = Rule(
@@ -154,34 +154,43 @@ def _unknown(both: Comparison) -> Iterator[Finding]:
 
 def _unmirrored(both: Comparison) -> Iterator[Finding]:
     covered = {both.library_record(name) for name in both.mirror.records}
-    seen: set[str] = set()
     for _, function in both.bound:
         parts = [*(function.type.args or ()), function.type.target]
-        for of, by_value in _reached(parts):
-            record = both.library.record(of)
-            if record is None or of.name in covered or of.name in seen:
+        for record, by_value in _reached(both.library, parts):
+            if record.name in covered:
                 continue
-            seen.add(of.name)
+            covered.add(record.name)
             yield finding(
                 RECORD_UNMIRRORED,
                 Severity.MEMORY_UNSAFE if by_value else Severity.INFO,
-                f"{function.name} reaches {of.name} "
-                f"{'by value' if by_value else 'through a pointer'}; "
+                f"{function.name} reaches {record.name}{' by value' if by_value else ''}; "
                 "the mirror does not describe it",
                 record.location,
-                record=of.name,
+                record=record.name,
                 function=function.name,
                 mirror="absent",
                 library=f"{record.size} bytes",
             )
 
 
-def _reached(parts: list[Type]) -> Iterator[tuple[Type, bool]]:
-    """Records in a function's types: by value or behind pointers, and inside those by value."""
-    for part in parts:
-        of, by_value = part, True
-        while of.kind in ("pointer", "array"):
-            by_value = by_value and of.kind == "array"
-            of = of.target
-        if of.is_record:
-            yield of, by_value
+def _reached(library: Manifest, parts: list[Type]) -> Iterator[tuple[Record, bool]]:
+    """Named records in a function's types and in the fields of those; whether passed by value.
+
+    What a record holds is only said to be reached: the mirror may have bytes in its place.
+    """
+    waiting = [(part, True) for part in parts]
+    seen: set[str] = set()
+    while waiting:
+        of, by_value = waiting.pop()
+        if of.kind == "function":
+            continue
+        if of.kind in ("pointer", "array"):
+            waiting.append((of.target, False))
+            continue
+        record = library.record(of)
+        if record is None or record.name in seen:
+            continue
+        seen.add(record.name)
+        if "." not in record.name:
+            yield record, by_value
+        waiting += [(member.type, False) for member in record.fields]

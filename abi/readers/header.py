@@ -347,13 +347,12 @@ def _unnamed(name: str) -> bool:
 def _place(cursor: Any) -> str:
     """`file:line`, from the working folder if the file is in it, so that annotations find it."""
     location = cursor.location
-    return f"{_shown(location.file.name)}:{location.line}" if location.file else ""
+    return f"{_shown(location.file.name, Path.cwd())}:{location.line}" if location.file else ""
 
 
 @cache
-def _shown(file: str) -> str:
+def _shown(file: str, here: Path) -> str:
     path = Path(file).resolve()
-    here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 

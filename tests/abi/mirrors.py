@@ -70,6 +70,19 @@ MIRRORS: dict[str, tuple[str, str, str, tuple[str, ...] | None, list[str]]] = {
         None,
         ["info FN_ARG_TYPE f s", "info RECORD_UNMIRRORED f s"],
     ),
+    "ctypes_inner_record_is_not_mirrored": (
+        "ctypes",
+        CT
+        + "class s(C.Structure): _fields_ = [('in', C.c_char * 8), ('next', C.c_void_p)]\n"
+        + "lib.f.argtypes, lib.f.restype = [C.POINTER(s)], None\n",
+        "struct far { int a; };\nstruct s { double in; struct far *next; };\nvoid f(struct s *s);",
+        None,
+        [
+            "info FIELD_TYPE s next",
+            "info RECORD_UNMIRRORED f far",
+            "silent-wrong FIELD_TYPE s in",
+        ],
+    ),
     "ctypes_record_by_value_is_not_mirrored": (
         "ctypes",
         CT + "lib.f.argtypes, lib.f.restype = [C.c_int64], None\n",
