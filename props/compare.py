@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hotfire.props.case import Case, Inputs
 from hotfire.props.execute import Broken, Subject
-from hotfire.ref.formats import Array, Bytes
-from hotfire.ref.operation import Operand, Operation, Values, evaluate
+from hotfire.ref.formats import Bytes
+from hotfire.ref.operation import Operand, Values, evaluate
 
 MEAGRE = 0.9
 """A comparison in which this share of elements proves nothing is meagre."""
+
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Expected:
     """What a right kernel writes.
 
     Args:
-        want: output name -> float64.
+        want: output name -> float64, or int64.
         bound: output name -> the largest |got - want| allowed.
     """
 
@@ -28,18 +33,14 @@ class Expected:
     bound: Values
 
 
-def expected(
-    operation: Operation,
-    logical: Values,
-    scalars: Mapping[str, float],
-    sizes: Mapping[str, int],
-    fast: bool = False,
-) -> Expected:
-    """The reference and the bound on these inputs; an output without elements stays empty."""
-    bound = operation.fast_bound if fast and operation.fast_bound else operation.bound
+def right_of(subject: Subject, inputs: Inputs, case: Case) -> Expected:
+    """The reference, and the bound of the subject's arithmetic mode, on these inputs."""
+    operation = subject.operation
+    fast = subject.kernel.fast and operation.fast_bound
+    arguments = (inputs.logical, inputs.scalars, case.sizes)
     return Expected(
-        evaluate(operation.reference, logical, scalars, sizes),
-        evaluate(bound, logical, scalars, sizes),
+        evaluate(operation.reference, *arguments),
+        evaluate(fast or operation.bound, *arguments),
     )
 
 
@@ -48,21 +49,22 @@ def check(
     subject: Subject,
     got: Mapping[str, Bytes],
     right: Expected,
-    rows: Mapping[str, int | None] | None = None,
+    *,
+    only: Mapping[str, Mask] | None = None,
     exact: bool = False,
     before: Mapping[str, Bytes] | None = None,
 ) -> bool:
-    """Compares every output, or one row of each.
+    """Compares every output.
 
     Args:
         rule: the property that is at stake.
         subject: what computed it.
         got: output name -> bytes as written.
         right: what should be there.
-        rows: output name -> the one leading index to compare; None compares all.
+        only: output name -> which elements to compare; None compares all.
+        exact: ask for equality with the reference rounded to f32, instead of the bound.
         before: updated output name -> bytes before the call: blocks that the reference leaves
             alone must stay as they were.
-        exact: ask for equality with the reference rounded to f32, instead of the bound.
 
     Returns:
         Whether the comparison proves something: false where nearly every element is zero or has a
@@ -73,67 +75,77 @@ def check(
     """
     telling = False
     for operand in subject.operation.outputs:
-        want = right.want[operand.name]
-        bound = right.bound[operand.name]
-        if exact and not operand.format.is_lossy and not operand.format.is_integer:
+        fmt = operand.format
+        want, bound = right.want[operand.name], right.bound[operand.name]
+        if exact and not fmt.is_lossy and not fmt.is_integer:
             want, bound = want.astype(np.float32).astype(np.float64), np.zeros_like(want)
-        row = (rows or {}).get(operand.name)
         stored = got[operand.name]
-        if operand.format.is_lossy and subject.kernel.reference_encoding:
-            telling |= _same_bytes(
-                rule, operand, stored, want, row, (before or {}).get(operand.name)
-            )
+        mask = only[operand.name] if only is not None else None
+        if fmt.is_lossy and subject.kernel.reference_encoding:
+            old = before.get(operand.name) if before is not None else None
+            telling |= _same_bytes(rule, operand, stored, want, mask, old)
         else:
-            values = operand.format.decode(stored, want.shape)
-            telling |= _within(rule, operand, values, want, bound, row)
+            telling |= _within(rule, operand, fmt.decode(stored, want.shape), want, bound, mask)
     return telling
 
 
 def same(rule: str, operand: Operand, got: Bytes, want: Bytes, what: str) -> None:
     """Asks for equal bytes, where two runs must agree to the bit."""
-    wrong = np.flatnonzero(got != want)
-    if wrong.size:
-        raise Broken(rule, f"{operand.name}: {wrong.size} bytes of {got.size} differ from {what}")
+    if not np.array_equal(got, want):
+        n_wrong = np.count_nonzero(got != want)
+        raise Broken(rule, f"{operand.name}: {n_wrong} bytes of {got.size} differ from {what}")
 
 
 def _within(
-    rule: str, operand: Operand, got: Array, want: Array, bound: Array, row: int | None
+    rule: str,
+    operand: Operand,
+    got: NDArray[Any],
+    want: NDArray[Any],
+    bound: NDArray[Any],
+    mask: Mask | None,
 ) -> bool:
-    bound = np.broadcast_to(bound, want.shape)
-    if row is not None:
-        got, want, bound = got[row : row + 1], want[row : row + 1], bound[row : row + 1]
     with np.errstate(invalid="ignore"):
         error = np.abs(got - want)
         wrong = ~(error <= bound)
+    if mask is not None:
+        wrong &= mask
     if wrong.any():
+        bound = np.broadcast_to(bound, want.shape)
         ratio = np.where(np.isnan(error), np.inf, error / np.maximum(bound, 2.0**-149))
         at = np.unravel_index(int(np.where(wrong, ratio, -1).argmax()), want.shape)
-        shown = (int(at[0]) + (row or 0), *map(int, at[1:])) if row is not None else at
-        place = ", ".join(str(int(index)) for index in shown)
+        place = ", ".join(str(int(index)) for index in at)
         raise Broken(
             rule,
             f"{operand.name}[{place}]: want {want[at]:.9g}, got {got[at]:.9g}, off by "
             f"{error[at]:.3g} with a bound of {bound[at]:.3g}; {int(wrong.sum())} of "
-            f"{want.size} elements are wrong",
+            f"{want.size if mask is None else int(mask.sum())} elements are wrong",
         )
-    meagre = (want == 0) & (want.dtype.kind == "f") | (bound > 0) & (bound >= np.abs(want))
+    if operand.format.is_integer:
+        return bool(want.size)
+    size = np.abs(want)
+    meagre = (size == 0) | ((bound > 0) & (bound >= size))
     return bool(want.size) and float(meagre.mean()) < MEAGRE
 
 
 def _same_bytes(
-    rule: str, operand: Operand, got: Bytes, want: Array, row: int | None, before: Bytes | None
+    rule: str,
+    operand: Operand,
+    got: Bytes,
+    want: NDArray[Any],
+    mask: Mask | None,
+    before: Bytes | None,
 ) -> bool:
     fmt = operand.format
     stored = fmt.encode(want).reshape(-1, fmt.block_size)
+    blocks = got.reshape(-1, fmt.block_size)
     if before is not None:
         old = fmt.decode(before, want.shape).reshape(-1, fmt.block_len)
         kept = (old == want.reshape(-1, fmt.block_len)).all(axis=1)
         stored[kept] = before.reshape(-1, fmt.block_size)[kept]
-    blocks = got.reshape(-1, fmt.block_size)
-    if row is not None:
-        n = want.shape[-1] // fmt.block_len
-        stored, blocks = stored[row * n : (row + 1) * n], blocks[row * n : (row + 1) * n]
-    wrong = np.flatnonzero((stored != blocks).any(axis=1))
+    differ = (stored != blocks).any(axis=1)
+    if mask is not None:
+        differ &= mask.reshape(-1, fmt.block_len).all(axis=1)
+    wrong = np.flatnonzero(differ)
     if wrong.size:
         first = int(wrong[0])
         raise Broken(

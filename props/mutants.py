@@ -151,7 +151,7 @@ def _first_failure(
     subject = Subject(runner, kernel, operation(kernel.operation))
     for stated in PROPERTIES:
         if stated.applies(subject):
-            found = search(subject, stated, PROFILES[profile], seed, shrink=False)
+            found = search(subject, stated, PROFILES[profile], seed, make_small=False)
             if found.broken is not None:
                 return stated.name, found
     return None

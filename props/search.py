@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import hypothesis
-from hypothesis import HealthCheck, Phase
-
 from hotfire.errors import InputError
 from hotfire.props.case import Case, parse
 from hotfire.props.execute import Broken, Subject, Unusable
 from hotfire.props.properties import PROPERTIES, Property
 from hotfire.props.runner import KernelInfo, Runner
+from hotfire.props.shrink import shrink
 from hotfire.ref.registry import operation, operations
 from hotfire.verdict import Finding, Severity, Status, Verdict, worst
 
@@ -29,8 +28,8 @@ MEAGRE_SHARE = 0.5
 """If more cases than this prove nothing, the verdict is mistrusted."""
 
 
-class _Enough(BaseException):
-    """Ends a search at once; Hypothesis lets it through."""
+class _Enough(Exception):
+    """Ends a search at once."""
 
 
 @dataclass
@@ -71,29 +70,42 @@ class Search:
 
 
 def search(
-    subject: Subject, stated: Property, max_examples: int, seed: int, shrink: bool = True
+    subject: Subject, stated: Property, max_examples: int, seed: int, make_small: bool = True
 ) -> Search:
     """Looks for a case on which the property does not hold, and for the smallest such."""
     found = Search()
-    phases = [Phase.generate, *([Phase.shrink] if shrink else [])]
-
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=max_examples,
-        deadline=None,
-        database=None,
-        phases=phases,
-        print_blob=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @hypothesis.given(stated.cases(subject))
-    def check(case: Case) -> None:
-        found.run(subject, stated, case)
-
-    with suppress(Broken, _Enough):
-        check()
+    rng = random.Random(f"{seed} {stated.name}")  # noqa: S311 - a draw, not a secret
+    draw = stated.cases(subject)
+    try:
+        for _ in range(max(1, round(max_examples * stated.share))):
+            found.run(subject, stated, draw(rng))
+    except Broken as broken:
+        if make_small:
+            _make_small(subject, stated, found, broken.status)
+    except _Enough:
+        pass
     return found
+
+
+def _make_small(subject: Subject, stated: Property, found: Search, status: Status) -> None:
+    """Leaves in `found` the smallest case that ends in the same status."""
+    assert found.broken is not None
+    assert found.case is not None
+    best = (found.broken, found.case)
+
+    def fails(case: Case) -> bool:
+        nonlocal best
+        try:
+            found.run(subject, stated, case)
+        except Broken as broken:
+            if broken.status is status:
+                best = (broken, case)
+                return True
+        return False
+
+    with suppress(_Enough):
+        shrink(subject.operation, found.case, stated.smallest, fails)
+    found.broken, found.case = best
 
 
 def kernels_of(

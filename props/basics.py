@@ -1,0 +1,128 @@
+"""Relations of single calls: agreement, exactness, neutral tails, refused mistakes, long axes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hotfire.props import mistakes
+from hotfire.props.case import Case, Inputs, decoded, draw_inputs
+from hotfire.props.compare import check, right_of, same
+from hotfire.props.execute import Broken, Subject, execute, execute_mistake
+from hotfire.ref.formats import Bytes
+from hotfire.ref.operation import Axis, Operand
+from hotfire.verdict import Severity
+
+NMSE_MAX = 1e-9
+"""What 512 steps in f32 may leave of a state, 1e-13 as a rule; a bf16 state leaves 1e-4."""
+
+
+def agrees_with_reference(subject: Subject, case: Case) -> bool:
+    """T1: every element is within the operation's bound of the float64 reference."""
+    return _agrees("agrees_with_reference", subject, case, exact=False)
+
+
+def exact_on_designed_inputs(subject: Subject, case: Case) -> bool:
+    """T0: on inputs for which no order of summation rounds, the result equals the reference."""
+    return _agrees("exact_on_designed_inputs", subject, case, exact=True)
+
+
+def holds_at_length(subject: Subject, case: Case) -> bool:
+    """Both, where one axis is long: a needle at a split's edge is found, a sum stays a sum."""
+    return _agrees("holds_at_length", subject, case, exact=case.fill == "exact")
+
+
+def keeps_precision(subject: Subject, case: Case) -> bool:
+    """A carried state is as precise as f32 after many steps with slow gates: its squared error is
+    far below what a narrower format of the state would leave.
+    """
+    rule = "keeps_precision"
+    inputs = draw_inputs(subject.operation, case)
+    right = right_of(subject, inputs, case)
+    got = execute(subject, case, inputs.stored, inputs.scalars)
+    for operand in subject.operation.outputs:
+        want = right.want[operand.name]
+        if operand.format.is_lossy or not want.any():
+            continue
+        error = operand.format.decode(got[operand.name], want.shape) - want
+        nmse = float((error * error).sum() / (want * want).sum())
+        if not nmse <= NMSE_MAX:
+            raise Broken(
+                rule,
+                f"{operand.name} has a squared error of {nmse:.2g} of its square; "
+                f"f32 leaves less than {NMSE_MAX:.0e}",
+            )
+    return check(rule, subject, got, right)
+
+
+def cuts_are_invisible(subject: Subject, case: Case) -> bool:
+    """Into how many splits the work is cut does not change the result: to the bit where the
+    kernel promises it, else within the bound.
+    """
+    rule = "cuts_are_invisible"
+    axis = next(axis for axis in subject.operation.axes if axis.cut)
+    inputs = draw_inputs(subject.operation, case)
+    got = execute(subject, case, inputs.stored, inputs.scalars)
+    whole = replace(case, sizes={**case.sizes, axis.name: max(1, axis.least)})
+    at_once = execute(subject, whole, inputs.stored, inputs.scalars)
+    if subject.kernel.batch_invariant:
+        for each in subject.operation.outputs:
+            same(rule, each, got[each.name], at_once[each.name], f"{axis.name}=1")
+    return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
+
+
+def neutral_tail_is_invisible(subject: Subject, case: Case) -> bool:
+    """Appending neutral columns, such as zeros of a product, leaves the result within its bound."""
+    axis = next(axis for axis in subject.operation.axes if axis.neutral)
+    n_more = axis.multiple_of * (1 + case.seed % 9)
+    inputs = draw_inputs(subject.operation, case)
+    longer = replace(case, sizes={**case.sizes, axis.name: case.sizes[axis.name] + n_more})
+    stored = {
+        each.name: _appended(each, axis, n_more, case, inputs) for each in subject.operation.drawn
+    }
+    logical = decoded(subject.operation, stored, longer.sizes)
+    got = execute(subject, longer, stored, inputs.scalars)
+    right = right_of(subject, replace(inputs, logical=logical), longer)
+    short = right_of(subject, inputs, case)
+    for each in subject.operation.outputs:
+        kept = short.want[each.name]
+        where = tuple(slice(0, n) for n in kept.shape)
+        right.want[each.name][where] = kept
+    return check("neutral_tail_is_invisible", subject, got, right, before=stored)
+
+
+def refuses_mistakes(subject: Subject, case: Case) -> bool:
+    """A wrong call answers with an error and writes nothing."""
+    inputs = draw_inputs(subject.operation, case)
+    mistake = mistakes.make(subject.operation, case)
+    stored = inputs.stored | mistakes.spoilt(subject.operation, case, inputs.stored)
+    outcome = execute_mistake(subject, mistake, case, stored)
+    if outcome.kind != "refused":
+        raise Broken(
+            "refuses_mistakes",
+            f"a call with {case.mistake} was accepted; expected an error status",
+            severity=Severity.MEMORY_UNSAFE,
+        )
+    return True
+
+
+def _agrees(rule: str, subject: Subject, case: Case, exact: bool) -> bool:
+    inputs = draw_inputs(subject.operation, case)
+    got = execute(subject, case, inputs.stored, inputs.scalars)
+    if not any(data.size for data in got.values()):
+        return True
+    right = right_of(subject, inputs, case)
+    return check(rule, subject, got, right, exact=exact, before=inputs.stored)
+
+
+def _appended(operand: Operand, axis: Axis, n_more: int, case: Case, inputs: Inputs) -> Bytes:
+    """The operand with `n_more` neutral values appended along the axis."""
+    stored = inputs.stored[operand.name]
+    if axis.name not in operand.axes:
+        return stored
+    shape = operand.shape(case.sizes)
+    leading = int(np.prod(shape[:-1], dtype=np.int64))
+    tail = operand.format.encode(np.full((leading, n_more), axis.neutral[operand.name]))
+    rows = stored.reshape(leading, -1)
+    return np.concatenate([rows, tail.reshape(leading, -1)], axis=1).reshape(-1)
