@@ -98,7 +98,7 @@ def _draw(config: Config, name: str, shape: Shape, seed: int) -> Array:
     if name.endswith("linear_attn.norm.weight"):
         return rng.normal(1, 0.2, shape)
     if name.endswith("norm.weight"):
-        return rng.normal(0, 0.2, shape)
+        return np.round(rng.normal(0, 0.2, shape) * 4096) / 4096  # 1 + w is exact in f32
     if name == "embed_tokens.weight":
         scale = LOGIT_SCALE / np.sqrt(config.n_embd) if config.tied else 1.0
         return rng.normal(0, scale, shape)

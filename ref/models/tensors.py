@@ -29,7 +29,7 @@ class Tensor:
     """A weight as it lies in a file.
 
     Args:
-        dtype: one of `DTYPES`.
+        dtype: one of `DTYPES`, or f64 for values that were computed from stored ones.
         shape: outermost axis first.
         data: its bytes; may be mapped, and is decoded only on demand.
     """
@@ -40,9 +40,10 @@ class Tensor:
 
     def values(self) -> Array:
         """The weights, float64, exact."""
-        if self.dtype == "f16":
-            half = np.ascontiguousarray(self.data).view("<f2")
-            return half.astype(np.float64).reshape(self.shape)
+        plain = {"f16": "<f2", "f64": "<f8"}.get(self.dtype)
+        if plain:
+            numbers = np.ascontiguousarray(self.data).view(plain)
+            return numbers.astype(np.float64).reshape(self.shape)
         return named(self.dtype).decode(np.ascontiguousarray(self.data), self.shape)
 
 
@@ -59,6 +60,12 @@ def encode(values: NDArray[Any], dtype: str) -> Tensor:
             half = np.ascontiguousarray(values, dtype=np.float32).astype("<f2")
         return Tensor(dtype, values.shape, half.reshape(-1).view(np.uint8))
     return Tensor(dtype, values.shape, named(dtype).encode(values))
+
+
+def derived(values: Array) -> Tensor:
+    """Values that were computed from stored ones, kept in float64."""
+    flat = np.ascontiguousarray(values, dtype="<f8").reshape(-1)
+    return Tensor("f64", values.shape, flat.view(np.uint8))
 
 
 def n_bytes(dtype: str, shape: Shape) -> int:

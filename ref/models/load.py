@@ -1,0 +1,73 @@
+"""Opens a model by name: a probe, a folder of safetensors, or a GGUF file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hotfire.errors import InputError
+from hotfire.ref.models import config as configs
+from hotfire.ref.models import gguf_file, probe, safetensors
+from hotfire.ref.models.config import Config
+from hotfire.ref.models.tensors import Tensor, check
+
+PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.")
+"""What the family's checkpoints put before a tensor's name, multimodal ones first."""
+
+
+def load(name: str, sizes: Mapping[str, int] | None = None) -> tuple[Config, dict[str, Tensor]]:
+    """A model's configuration and weights, by the names of `tensors.shapes`.
+
+    Args:
+        name: `probe`, the path of a folder, or that of a .gguf file.
+        sizes: for a probe: `seed`, and sizes as `probe.SIZES` names them.
+
+    Raises:
+        InputError: if there is no such model, or its files cannot be used.
+    """
+    if name == "probe":
+        asked = dict(sizes or {})
+        seed = asked.pop("seed", 0)
+        config = probe.config(asked)
+        return config, probe.weights(config, seed)
+    if sizes:
+        raise InputError(f"{next(iter(sizes))}: only a probe can be made at any size")
+    path = Path(name)
+    if path.is_dir():
+        return load_folder(path)
+    if not path.is_file():
+        raise InputError(f"no model {name!r}: expected `probe`, a folder or a .gguf file")
+    config, weights, _ = gguf_file.read(path)
+    return config, weights
+
+
+def load_folder(folder: Path) -> tuple[Config, dict[str, Tensor]]:
+    """A checkpoint as the family publishes it: config.json and safetensors."""
+    source = folder / "config.json"
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{source} cannot be read: {error}") from None
+    config = configs.from_json(text, str(source))
+    stored = {_bare(name): tensor for name, tensor in safetensors.read_folder(folder).items()}
+    check(config, {name: tensor.shape for name, tensor in stored.items()}, str(folder))
+    return config, stored
+
+
+def _bare(name: str) -> str:
+    for prefix in PREFIXES:
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
+
+
+def save_folder(folder: Path, config: Config, weights: Mapping[str, Tensor]) -> None:
+    """Writes config.json and model.safetensors as `transformers` reads them."""
+    import json
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config.to_json(), indent=1) + "\n")
+    named = {
+        name if name == "lm_head.weight" else f"model.{name}": weights[name] for name in weights
+    }
+    safetensors.write(folder / "model.safetensors", named)
