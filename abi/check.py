@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from hotfire.abi import sources, target
 from hotfire.abi.checks import compare_both, versions
 from hotfire.abi.checks.base import Comparison
-from hotfire.abi.manifest import Manifest
+from hotfire.abi.manifest import Manifest, dump
 from hotfire.abi.sidebyside import drifted
 from hotfire.abi.sources import Reading
 from hotfire.errors import InputError
@@ -84,11 +85,18 @@ def judged(
             "library": library.source,
             "target": library.target or mirror.target,
             "defines": list(library.defines),
+            "mirror_sha256": _digest(mirror),
+            "library_sha256": _digest(library),
         },
         reproduce=reproduce,
         findings=tuple(found),
         measurements={f"n_{what}_compared": n for what, n in common.items()} | counts,
     )
+
+
+def _digest(manifest: Manifest) -> str:
+    """What tells one manifest from another, for the scope of a verdict."""
+    return hashlib.sha256(dump(manifest).encode()).hexdigest()[:16]
 
 
 def diff(

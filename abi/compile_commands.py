@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hotfire.abi.sources import Reading
+from hotfire.abi.target import normal
 from hotfire.errors import InputError
 
 
@@ -39,12 +40,15 @@ def apply(reading: Reading, path: Path, source: str = "") -> Reading:
     targets = {flags[2] for flags in found if flags[2]}
     if len(targets) > 1:
         raise InputError(f"{path}: contradictory targets {', '.join(sorted(targets))}")
+    target = next(iter(targets), "")
+    if reading.target and target and normal(reading.target) != normal(target):
+        raise InputError(f"{path} is for {target}, which contradicts --target {reading.target}")
     folders = dict.fromkeys(folder for flags in found for folder in flags[1] if folder.is_dir())
     return replace(
         reading,
         defines=(*reading.defines, *next(iter(defines))),
         include=(*reading.include, *folders),
-        target=reading.target or next(iter(targets), ""),
+        target=reading.target or target,
     )
 
 

@@ -25,6 +25,7 @@ class Type:
         count: elements of an array; None for a flexible one.
         args: of a function; None where the mirror does not say.
         variadic: whether a function takes more arguments than are named.
+        convention: how a function is called, where it is not the target's usual way.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Type:
     count: int | None = None
     args: tuple[Type, ...] | None = ()
     variadic: bool = False
+    convention: str = ""
 
     @property
     def is_record(self) -> bool:
@@ -61,7 +63,8 @@ class Type:
             return f"[{'' if self.count is None else self.count}]{self.target}"
         if self.kind == "function":
             args = ["?"] if self.args is None else [str(arg) for arg in self.args]
-            return f"fn({', '.join(args + ['...'] * self.variadic)}) {self.target}"
+            word = f"fn@{self.convention}" if self.convention else "fn"
+            return f"{word}({', '.join(args + ['...'] * self.variadic)}) {self.target}"
         if self.kind == "bytes":
             return f"bytes{self.size}"
         return f"{self.kind} {self.name}" if self.name else self.kind
@@ -95,6 +98,7 @@ def array(of: Type, count: int | None) -> Type:
 _SCALAR = re.compile(r"([iuf])(\d+)\b")
 _NAMED = re.compile(r"(struct|union|enum)(?: ([^,()\s]+))?")
 _ARRAY = re.compile(r"\[(\d*)\]")
+_CALL = re.compile(r"fn(?:@(\w+))?\(")
 _BYTES = re.compile(r"bytes(\d+)\b")
 
 
@@ -123,8 +127,8 @@ def _parse(text: str, at: int) -> tuple[Type, int]:
     if match := _SCALAR.match(text, at):
         size = int(match[2]) // 8
         return (floating(size) if match[1] == "f" else integer(size, match[1] == "i")), match.end()
-    if text.startswith("fn(", at):
-        return _parse_function(text, at + 3)
+    if match := _CALL.match(text, at):
+        return _parse_function(text, match.end(), match[1] or "")
     if match := _NAMED.match(text, at):
         return Type(match[1], name=match[2] or ""), match.end()
     if match := _BYTES.match(text, at):
@@ -132,7 +136,7 @@ def _parse(text: str, at: int) -> tuple[Type, int]:
     raise InputError(f"expected a type such as `u32` or `*struct batch`, got {text!r}")
 
 
-def _parse_function(text: str, at: int) -> tuple[Type, int]:
+def _parse_function(text: str, at: int, convention: str) -> tuple[Type, int]:
     args: list[Type] | None = []
     variadic = False
     while not text.startswith(")", at):
@@ -151,6 +155,6 @@ def _parse_function(text: str, at: int) -> tuple[Type, int]:
     if not text.startswith(") ", at):
         raise InputError(f"expected a return type after `)` in the type {text!r}")
     returns, end = _parse(text, at + 2)
-    return Type(
-        "function", to=returns, args=None if args is None else tuple(args), variadic=variadic
-    ), end
+    known = None if args is None else tuple(args)
+    found = Type("function", to=returns, args=known, variadic=variadic, convention=convention)
+    return found, end

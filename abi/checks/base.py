@@ -139,8 +139,9 @@ class Comparison:
 
     def counterpart(self, function: Function) -> Function | None:
         """The library's function that one of the mirror's is meant to be."""
-        name = self.library.redirects.get(function.name, function.name)
-        return self.library.functions.get(name)
+        functions = self.library.functions
+        to = self.library.redirects.get(function.name, function.name)
+        return functions.get(to) or functions.get(function.name)
 
     def library_record(self, mirror_name: str) -> str:
         """The library's name of a record of the mirror, "" if it has none."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotfire.abi.checks.base import Comparison, Pair, Rule, finding
 from hotfire.abi.checks.records import passed_alike
-from hotfire.abi.checks.relation import Difference, Kind, difference
+from hotfire.abi.checks.relation import Difference, Kind, conventions_differ, difference
 from hotfire.abi.ctype import Type
 from hotfire.abi.manifest import Function
 from hotfire.verdict import Finding, Severity
@@ -36,6 +36,11 @@ FN_VARIADIC = Rule(
     "some targets pass the arguments of variadic functions elsewhere",
     "declare the function as variadic as the library does",
 )
+FN_CONVENTION = Rule(
+    "FN_CONVENTION",
+    "the arguments are looked for in other registers, or left on the stack",
+    "declare the function with the library's calling convention",
+)
 FN_UNTYPED = Rule(
     "FN_UNTYPED",
     "without declared arguments nothing is converted or checked",
@@ -51,7 +56,16 @@ CALLBACK = Rule(
     "the library calls it with other arguments than it takes",
     "give the callback the library's signature",
 )
-RULES = (FN_ARGC, FN_ARG_TYPE, FN_ARG_ORDER, FN_RET_TYPE, FN_VARIADIC, FN_UNTYPED, BY_VALUE_ABI)
+RULES = (
+    FN_ARGC,
+    FN_ARG_TYPE,
+    FN_ARG_ORDER,
+    FN_RET_TYPE,
+    FN_VARIADIC,
+    FN_CONVENTION,
+    FN_UNTYPED,
+    BY_VALUE_ABI,
+)
 
 _SEVERITY = {
     Kind.ERASED: Severity.INFO,
@@ -59,6 +73,7 @@ _SEVERITY = {
     Kind.ADDRESS: Severity.INFO,
     Kind.SIGN: Severity.INFO,
     Kind.RANGE: Severity.INFO,
+    Kind.MEANING: Severity.SILENT_WRONG,
 }
 
 
@@ -99,6 +114,15 @@ def _arguments(both: Comparison, mine: Function, theirs: Function) -> Iterator[F
             library=str(theirs.type),
         )
         return
+    yield from _manner(both, mine, theirs)
+    for index, (one, other) in enumerate(zip(got, want, strict=True)):
+        found = difference(both, one, other)
+        if found is not None:
+            yield _argument(mine, theirs, index, one, other, found)
+
+
+def _manner(both: Comparison, mine: Function, theirs: Function) -> Iterator[Finding]:
+    """How the call is made, whatever its arguments are."""
     if mine.type.variadic != theirs.type.variadic:
         can_say = both.mirror.source != "ctypes"
         yield finding(
@@ -110,10 +134,17 @@ def _arguments(both: Comparison, mine: Function, theirs: Function) -> Iterator[F
             mirror=str(mine.type),
             library=str(theirs.type),
         )
-    for index, (one, other) in enumerate(zip(got, want, strict=True)):
-        found = difference(both, one, other)
-        if found is not None:
-            yield _argument(mine, theirs, index, one, other, found)
+    if conventions_differ(both, mine.type, theirs.type):
+        yield finding(
+            FN_CONVENTION,
+            Severity.MEMORY_UNSAFE,
+            f"{mine.name} is called as {theirs.type.convention or 'usual'}, the mirror calls it as "
+            f"{mine.type.convention or 'usual'}",
+            theirs.location,
+            function=mine.name,
+            mirror=mine.type.convention or "usual",
+            library=theirs.type.convention or "usual",
+        )
 
 
 def _argument(

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     COUNT = "count"
     RECORD = "record"
     CALLBACK = "callback"
+    MEANING = "meaning"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def _integers(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
     )
     if size != their_size:
         return Difference(Kind.WIDTH, f"it has {size} bytes, the library's has {their_size}")
+    if mine.kind == theirs.kind == "enum" and _mean_otherwise(both, mine, theirs):
+        return Difference(Kind.MEANING, "the two enums give their numbers other names")
     if (mine.kind == "bool") != (theirs.kind == "bool"):
         return Difference(Kind.BOOL, "one side reads any byte, the other only 0 and 1")
     if signed == their_signed or "char" in (mine.name, theirs.name):
@@ -88,6 +91,14 @@ def _integers(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
     if mine.kind == "enum":
         return _enum_range(both.mirror, mine, their_signed)
     return Difference(Kind.SIGN, "the two sides read the top bit differently")
+
+
+def _mean_otherwise(both: Comparison, mine: Type, theirs: Type) -> bool:
+    """Whether two enums of different names also differ in what their numbers are called."""
+    one, other = both.mirror.enums.get(mine.name), both.library.enums.get(theirs.name)
+    if mine.name == theirs.name or one is None or other is None:
+        return False
+    return not set(one.values) & set(other.values)
 
 
 def _enum_range(manifest: Manifest, of: Type, signed: bool) -> Difference | None:
@@ -174,6 +185,8 @@ def _signatures(both: Comparison, mine: Type, theirs: Type) -> Difference | None
             Kind.CALLBACK,
             f"it takes {len(mine.args)} arguments, the library passes {len(theirs.args)}",
         )
+    if conventions_differ(both, mine, theirs):
+        return Difference(Kind.CALLBACK, "the library calls it by another convention")
     pairs = [*zip(mine.args, theirs.args, strict=True), (mine.target, theirs.target)]
     harmless = (Kind.ERASED, Kind.BOOL, Kind.SIGN, Kind.ADDRESS)
     for index, (one, other) in enumerate(pairs):
@@ -183,6 +196,12 @@ def _signatures(both: Comparison, mine: Type, theirs: Type) -> Difference | None
         where = "its result" if index == len(mine.args) else f"its argument {index + 1}"
         return Difference(Kind.CALLBACK, f"{where} is {one} here and {other} in the library")
     return None
+
+
+def conventions_differ(both: Comparison, mine: Type, theirs: Type) -> bool:
+    """Whether two functions are called differently; only headers say how."""
+    said = both.mirror.source == both.library.source == "header"
+    return said and mine.convention != theirs.convention
 
 
 def _arrays(both: Comparison, mine: Type, theirs: Type) -> Difference | None:

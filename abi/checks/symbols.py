@@ -33,22 +33,22 @@ RULES = (FN_NOT_EXPORTED, FN_UNDECLARED, FN_UNBOUND, MACRO_REDIRECT)
 def check(both: Comparison) -> Iterator[Finding]:
     """Every name that the mirror looks up, and those that it does not."""
     for name in sorted(both.mirror.functions):
-        if name in both.library.redirects:
-            yield _redirect(both, name)
+        to = both.library.redirects.get(name, name)
+        if to != both.mirror.redirects.get(name, name):
+            yield _redirect(both, name, to)
         else:
             yield from _absent(both, name)
     if both.mirror.functions:
         yield from _unbound(both)
 
 
-def _redirect(both: Comparison, name: str) -> Finding:
-    to = both.library.redirects[name]
+def _redirect(both: Comparison, name: str, to: str) -> Finding:
     function = both.library.functions.get(to)
     return finding(
         MACRO_REDIRECT,
         Severity.MEMORY_UNSAFE,
-        f"the header renames {name} to {to}; the mirror binds the old symbol, which may have "
-        "another layout behind it",
+        f"in the header {name} stands for the symbol {to}; the mirror binds "
+        f"{both.mirror.redirects.get(name, name)}, which may have another layout behind it",
         function.location if function else "",
         function=name,
         to=to,

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from hotfire.abi import manifest
@@ -31,32 +33,47 @@ def read(module: str, arguments: Sequence[str], what: str, python: str = "") -> 
     Raises:
         InputError: if the child gives no manifest, with the last line of what it said.
     """
-    path = [entry for entry in sys.path if entry and Path(entry).is_dir()]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    try:
-        done = subprocess.run(
-            [python or sys.executable, "-m", module, *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError as error:
-        raise InputError(f"expected an interpreter, cannot run {python}: {error}") from error
-    except subprocess.TimeoutExpired as error:
-        raise InputError(f"{what}: importing the mirror took longer than {SECONDS} s") from error
+    with _search_path(python) as path:
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            done = subprocess.run(
+                [python or sys.executable, "-m", module, *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except OSError as error:
+            raise InputError(f"expected an interpreter, cannot run {python}: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise InputError(
+                f"{what}: importing the mirror took longer than {SECONDS} s"
+            ) from error
     if done.returncode != 0 or not done.stdout:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         why = said[-1].strip() if said else f"it ended with code {done.returncode}"
         raise InputError(f"{what}: the mirror cannot be imported: {why}")
     return manifest.load(done.stdout, what)
+
+
+@contextmanager
+def _search_path(python: str) -> Iterator[str]:
+    """What the child searches: what this process does, or in another interpreter only hotfire.
+
+    Another interpreter must not find this one's packages, which may be built for another Python.
+    """
+    if not python:
+        folders = [entry for entry in sys.path if entry and Path(entry).is_dir()]
+        yield os.pathsep.join(folders)
+        return
+    import hotfire
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "hotfire").symlink_to(Path(hotfire.__path__[0]).resolve())
+        yield os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
 
 
 def take_stdout() -> int:

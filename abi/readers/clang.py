@@ -37,6 +37,7 @@ class Unit:
         triple: of the target as the compiler names it.
         pointer_size: bytes.
         defines: those in force, `NAME` or `NAME=VALUE`, sorted.
+        language: c or c++.
     """
 
     root: Any
@@ -44,6 +45,7 @@ class Unit:
     triple: str
     pointer_size: int
     defines: tuple[str, ...]
+    language: str
 
 
 def parse(
@@ -86,7 +88,7 @@ def parse(
         ) from error
     _require_clean(unit, headers)
     triple, width = _target_of(unit)
-    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)))
+    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)), language)
 
 
 def _arguments(
@@ -186,6 +188,33 @@ def _target_of(unit: Any) -> tuple[str, int]:
     if width <= 0:
         raise InputError(f"libclang does not know the target {triple}")
     return triple, width // 8
+
+
+_CONVENTIONS = {
+    2: "stdcall",
+    3: "fastcall",
+    4: "thiscall",
+    6: "aapcs",
+    7: "aapcs_vfp",
+    8: "regcall",
+    10: "win64",
+    11: "sysv",
+    12: "vectorcall",
+}
+
+
+def convention(function_type: Any) -> str:
+    """How a function is called, "" for the target's usual way."""
+    from clang.cindex import conf
+
+    return _CONVENTIONS.get(conf.lib.clang_getFunctionTypeCallingConv(function_type), "")
+
+
+def linked_name(cursor: Any, name: str) -> str:
+    """The symbol that calls of a C function reach, without what the target puts around names."""
+    linked = str(cursor.mangled_name)
+    usual = linked.lstrip("_@").partition("@")[0] == name.lstrip("_")
+    return name if not linked or usual else linked
 
 
 def evaluate(cursor: Any) -> int | float | str | None:

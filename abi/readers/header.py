@@ -153,11 +153,14 @@ class _Reader:
         name = cursor.spelling
         if name in self.functions or cursor.storage_class.name == "STATIC":
             return
-        # A function that was declared under a macro's name keeps the name that is linked.
         names = tuple(argument.spelling for argument in cursor.get_arguments())
         found = self._type(cursor.type, name)
         self.functions[name] = Function(name, found, names, location=_place(cursor))
         self.declared.add(name)
+        linked = clang.linked_name(cursor, name) if self.unit.language == "c" else name
+        if linked != name:
+            # An asm label or `#pragma redefine_extname` renames as a macro would.
+            self.redirects[name] = linked
 
     def _type(self, clang_type: Any, owner: str = "") -> Type:
         """A clang type as ours; `owner` names an unnamed record, as `outer.member`."""
@@ -210,8 +213,13 @@ class _Reader:
         if canonical.kind == self.type_kinds.FUNCTIONNOPROTO:
             return Type("function", to=returns)
         args = tuple(self._argument(arg, owner) for arg in canonical.argument_types())
-        variadic = canonical.is_function_variadic()
-        return Type("function", to=returns, args=args, variadic=variadic)
+        return Type(
+            "function",
+            to=returns,
+            args=args,
+            variadic=canonical.is_function_variadic(),
+            convention=clang.convention(canonical),
+        )
 
     def _argument(self, clang_type: Any, owner: str) -> Type:
         found = self._type(clang_type, owner)

@@ -251,6 +251,41 @@ BREAKING: dict[str, tuple[str, str, set[str]]] = {
         "#define f f_v2\nvoid f(int *a);",
         {"MACRO_REDIRECT"},
     ),
+    "function_renamed_by_a_label": (
+        "void f(int *a);",
+        'void f(int *a) __asm__("f_v2");',
+        {"MACRO_REDIRECT"},
+    ),
+    "function_renamed_by_a_macro_with_parameters": (
+        "void f(int *a);",
+        "void f_v2(int *a, int more);\n#define f(a) f_v2(a, 0)",
+        {"MACRO_REDIRECT", "FN_ARGC"},
+    ),
+    "function_called_another_way": (
+        "void f(int a);",
+        "void __attribute__((ms_abi)) f(int a);",
+        {"FN_CONVENTION"},
+    ),
+    "callback_called_another_way": (
+        "void f(void (*done)(int));",
+        "void f(void (__attribute__((ms_abi)) *done)(int));",
+        {"CALLBACK"},
+    ),
+    "function_became_inline": (
+        "int f(int a); void g(void);",
+        "static inline int f(int a) { return a; } void g(void);",
+        {"FN_NOT_EXPORTED"},
+    ),
+    "field_of_another_enum": (
+        "enum a { A_ONE, A_TWO }; enum b { B_TWO, B_ONE };\nstruct s { enum a kind; };",
+        "enum a { A_ONE, A_TWO }; enum b { B_TWO, B_ONE };\nstruct s { enum b kind; };",
+        {"FIELD_TYPE"},
+    ),
+    "argument_of_another_enum": (
+        "enum a { A_ONE, A_TWO }; enum b { B_TWO, B_ONE };\nvoid f(enum a kind);",
+        "enum a { A_ONE, A_TWO }; enum b { B_TWO, B_ONE };\nvoid f(enum b kind);",
+        {"FN_ARG_TYPE"},
+    ),
     "function_became_variadic": ("void f(int a);", "void f(int a, ...);", {"FN_VARIADIC"}),
     "callback_takes_another_argument": (
         "void f(void (*done)(void *user));",
@@ -290,6 +325,15 @@ HARMLESS: dict[str, tuple[str, str]] = {
         "struct a { int x; }; struct b { int y; };",
         "/* reordered */\nstruct b { int y; };\nstruct a { int x; };",
     ),
+    "label_on_both_sides": (
+        'void f(int *a) __asm__("f_v2");',
+        'void f(int *a) __asm__("f_v2"); /* still */',
+    ),
+    "enum_renamed": (
+        "enum a { ONE, TWO };\nstruct s { enum a kind; };",
+        "enum b { ONE, TWO };\nstruct s { enum b kind; };",
+    ),
+    "convention_spelled_out": ("void f(int a);", "void __attribute__((sysv_abi)) f(int a);"),
     "qualifiers_added": (
         "void f(char *text, int n);",
         "void f(const char *restrict text, const int n);",

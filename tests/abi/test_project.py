@@ -201,3 +201,12 @@ def test_layout_follows_the_builds_defines(project: Path) -> None:
     words = ["--header", "api.h", "--mirror", "ctypes:mirror.py", "--compile-commands"]
     assert run(*words, str(commands(project, ("a.c", "cc -c a.c"))))[0] == 0
     assert run(*words, str(commands(project, ("a.c", "cc -DWIDE -c a.c"))))[0] == 1
+
+
+def test_target_that_contradicts_the_build_is_refused(tmp_path: Path) -> None:
+    """One of the two must be wrong."""
+    path = commands(tmp_path, ("a.c", "cc --target=aarch64-linux-gnu -c a.c"))
+    same = compile_commands.apply(Reading(target="arm64-linux"), path)
+    assert same.target == "arm64-linux"
+    with pytest.raises(InputError, match="contradicts"):
+        compile_commands.apply(Reading(target="x86_64-linux"), path)

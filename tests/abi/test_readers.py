@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hotfire.abi.manifest import Manifest, dump, load
-from hotfire.abi.readers import cffi_, ctypes_, dwarf
+from hotfire.abi.readers import cffi_, child, ctypes_, dwarf
 from hotfire.errors import InputError
 
 HEADER = """
@@ -341,3 +341,31 @@ extern "C" { int measure(const point &p, level l); }
     assert found.enums["level"].base.size == 1
     assert str(found.functions["measure"].type) == "fn(*struct point, enum level) i32"
     assert found.constants["LIMIT"].value == 12
+
+
+def test_what_a_mirror_prints_is_not_taken_for_its_manifest(tmp_path: Path) -> None:
+    """Prints at import go elsewhere, even those past Python's own stream."""
+    mirror = tmp_path / "binding.py"
+    mirror.write_text(
+        "import ctypes, os\nprint('loading')\nos.write(1, b'more')\n"
+        "class s(ctypes.Structure): _fields_ = [('a', ctypes.c_int)]\n"
+    )
+    assert ctypes_.read(str(mirror)).records["s"].size == 4
+
+
+def test_mirror_that_hangs_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out, not a wait for ever."""
+    monkeypatch.setattr(child, "SECONDS", 1)
+    mirror = tmp_path / "binding.py"
+    mirror.write_text("import time\ntime.sleep(60)")
+    with pytest.raises(InputError, match="longer than 1 s"):
+        ctypes_.read(str(mirror))
+
+
+def test_another_interpreter_sees_only_hotfire_of_ours(tmp_path: Path) -> None:
+    """`--python`: packages of this environment are not mixed into the other's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
+    mirror = tmp_path / "binding.py"
+    mirror.write_text("import ctypes\ntry:\n    import cffi\nexcept ImportError:\n    ABSENT = 1\n")
+    found = ctypes_.read(str(mirror), python=str(tmp_path / "v/bin/python"))
+    assert "ABSENT" in found.constants
