@@ -12,8 +12,11 @@
 //     float to_f32(h)               from binary16, exact
 //     int32_t dot4(a, b, c)         c + the products of four signed bytes each, exact
 //     Wide, load(const Wide *)      16 aligned bytes, as four words x y z w
+//     load_once(const Wide *)       the same of an input that no thread reads again: it is not
+//                                   kept in the near cache, nor seen to change
 //
 //     HOTFIRE_SHARED(float, name, n);     an array that the block shares, not initialised
+//     HOTFIRE_NO_UNROLL                   before a loop whose body is wide enough by itself
 //     HOTFIRE_KERNEL(op, rows, ...) {}    the kernel of an operation: its arguments are those of
 //                                         the C function, one block computes that many rows
 //
@@ -59,6 +62,7 @@ inline constexpr bool
 #endif
 
 #define HOTFIRE_DEVICE static __device__ __forceinline__
+#define HOTFIRE_NO_UNROLL _Pragma("unroll 1")
 #define HOTFIRE_SHARED(type, name, count) __shared__ type name[count]
 #define HOTFIRE_ENTRY(op, ...)                                                                     \
     extern "C" __global__ void __launch_bounds__(hotfire::gpu::BLOCK_SIZE)                         \
@@ -85,6 +89,13 @@ HOTFIRE_DEVICE Wide load(const Wide *p) { return *p; }
 HOTFIRE_DEVICE constexpr int wave_size() { return __AMDGCN_WAVEFRONT_SIZE; }
 HOTFIRE_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor(value, mask); }
 HOTFIRE_DEVICE uint64_t ballot(bool value) { return __ballot(value); }
+
+HOTFIRE_DEVICE Wide load_once(const Wide *p) {
+    const uint32_t *word = reinterpret_cast<const uint32_t *>(p);
+    return {__builtin_nontemporal_load(word), __builtin_nontemporal_load(word + 1),
+            __builtin_nontemporal_load(word + 2), __builtin_nontemporal_load(word + 3)};
+}
+
 HOTFIRE_DEVICE float to_f32(uint16_t half) {
     return static_cast<float>(__builtin_bit_cast(_Float16, half));
 }
@@ -108,6 +119,15 @@ HOTFIRE_DEVICE float shuffle_xor(float value, int mask) {
     return __shfl_xor_sync(0xffffffff, value, mask);
 }
 HOTFIRE_DEVICE uint64_t ballot(bool value) { return __ballot_sync(0xffffffff, value); }
+
+HOTFIRE_DEVICE Wide load_once(const Wide *p) {
+    Wide v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(p));
+    return v;
+}
+
 HOTFIRE_DEVICE float to_f32(uint16_t half) { return __half2float(__ushort_as_half(half)); }
 HOTFIRE_DEVICE int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
 

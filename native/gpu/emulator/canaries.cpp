@@ -43,6 +43,8 @@ HOTFIRE_CANARY(shared_race_write_write) {
 
 HOTFIRE_CANARY(shared_race_write_read) {
     HOTFIRE_SHARED(float, words, 64);
+    words[thread_index()] = 0;
+    barrier();
     if (thread_index() == 0)
         words[0] = 1;
     if (thread_index() == 1)

@@ -10,6 +10,7 @@
 #include <utility>
 
 #define HOTFIRE_DEVICE [[maybe_unused]] static inline
+#define HOTFIRE_NO_UNROLL
 
 namespace hotfire::gpu {
 
@@ -25,7 +26,9 @@ float shuffle_xor(float value, int mask, int line = __builtin_LINE());
 uint64_t ballot(bool value, int line = __builtin_LINE());
 void barrier(int line = __builtin_LINE());
 
-HOTFIRE_DEVICE Wide load(const Wide *p) { return *p; }
+// All 16 bytes are loaded, whichever of them are used.
+Wide load(const Wide *p);
+Wide load_once(const Wide *p);
 
 HOTFIRE_DEVICE float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 

@@ -60,6 +60,8 @@ int32_t hotfire_emulator_launch(const char *operation, uint32_t n_blocks, uint32
     for (machine.block = 0; healthy && machine.block < n_blocks; ++machine.block)
         healthy = run_block();
     machine.kernel = nullptr;
+    if (!healthy)
+        fibers.forget();
     forget_memory();
     return healthy;
 }

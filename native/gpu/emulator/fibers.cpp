@@ -58,10 +58,11 @@ void Fibers::yield() {
         _longjmp(resumer_, 1);
 }
 
-void Fibers::abandon() {
+void Fibers::abandon() { _longjmp(resumer_, 1); }
+
+void Fibers::forget() {
     for (Fiber &fiber : fibers_)
         fiber.is_made = false;
-    _longjmp(resumer_, 1);
 }
 
 bool Fibers::holds(const void *address) const {

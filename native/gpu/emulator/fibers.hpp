@@ -12,15 +12,18 @@ class Fibers {
   public:
     static constexpr int MAX = 1024;
 
-    // Runs body(i) in fiber i, from its start if it has ended or was abandoned, until it ends or
+    // Runs body(i) in fiber i, from its start if it has ended or was forgotten, until it ends or
     // yields. Returns whether it ended.
     bool resume(int i, void (*body)(int));
 
     // Within a fiber: back to whoever resumed it.
     void yield();
 
-    // Within a fiber: back for good; all fibers start anew.
+    // Within a fiber: back for good; it must not be resumed before all are forgotten.
     [[noreturn]] void abandon();
+
+    // Lets every fiber start anew, wherever it is.
+    void forget();
 
     bool holds(const void *address) const;
 

@@ -177,6 +177,16 @@ void share(const char *name, const void *data, uint64_t n_bytes, uint64_t gap) {
     arrays.push_back({name, begin, n_bytes, gap, std::vector<Byte>(n_bytes)});
 }
 
+Wide load(const Wide *p) {
+    check(p, sizeof *p, false, true, __builtin_return_address(0));
+    return *p;
+}
+
+Wide load_once(const Wide *p) {
+    check(p, sizeof *p, false, true, __builtin_return_address(0));
+    return *p;
+}
+
 void forget_memory() {
     buffers.clear();
     arrays.clear();

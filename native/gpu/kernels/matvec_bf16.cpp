@@ -5,8 +5,6 @@
 #include "reduce.hpp"
 
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_reads_past_row, "a row is read one element past its end");
-HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_wide_loads_unaligned,
-               "16 bytes are loaded at once, wherever the operands lie");
 
 using namespace hotfire::gpu;
 
@@ -33,7 +31,7 @@ HOTFIRE_DEVICE float low(uint32_t pair) { return from_bits(pair << 16); }
 HOTFIRE_DEVICE float high(uint32_t pair) { return from_bits(pair & 0xffff0000); }
 
 HOTFIRE_DEVICE Columns load_wide(const uint16_t *p) {
-    const Wide a = load(reinterpret_cast<const Wide *>(p));
+    const Wide a = load_once(reinterpret_cast<const Wide *>(p));
     return {low(a.x), high(a.x), low(a.y), high(a.y), low(a.z), high(a.z), low(a.w), high(a.w)};
 }
 
@@ -53,8 +51,8 @@ HOTFIRE_KERNEL(matvec_bf16, ROWS, const uint16_t *weight, const float *x, float 
         rows[r] = weight + (first + r < n_rows ? first + r : n_rows - 1) * n_cols;
 
     const int64_t start = thread_index() * STEP;
-    const bool wide = is_wide(weight) && is_wide(x);
-    if (n_cols % STEP == 0 && (wide || matvec_bf16_wide_loads_unaligned)) {
+    if (n_cols % STEP == 0 && is_wide(weight) && is_wide(x)) {
+        HOTFIRE_NO_UNROLL
         for (int64_t k = start; k < n_cols; k += BLOCK_SIZE * STEP) {
             const Columns part = load_wide(x + k);
             for (int r = 0; r < ROWS; ++r)

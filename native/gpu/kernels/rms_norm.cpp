@@ -6,8 +6,8 @@ HOTFIRE_MUTANT(rms_norm, rms_norm_reads_past_row, "a row is read one element pas
 
 using namespace hotfire::gpu;
 
-HOTFIRE_KERNEL(rms_norm, 1, const float *x, const float *weight, float *y, float eps, int64_t,
-               int64_t n_embd) {
+HOTFIRE_KERNEL(rms_norm, 1, const float *x, const float *weight, float *y, float eps,
+               [[maybe_unused]] int64_t n_tokens, int64_t n_embd) {
     HOTFIRE_SHARED(float, partial, MAX_WAVES);
     const float *row = x + block_index() * n_embd;
     float squares[1] = {};

@@ -80,4 +80,4 @@ def _start(cuda: Any) -> str:
     if status != cuda.CUresult.CUDA_SUCCESS:
         raise LibraryError(f"cuda: no device: {_words(cuda, status)}")
     _, name = cuda.cuDeviceGetName(128, device)
-    return str(name.rstrip(b"\0").decode())
+    return str(name.partition(b"\0")[0].decode())

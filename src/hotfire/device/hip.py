@@ -77,4 +77,4 @@ def _start(hip: Any) -> str:
     if status != hip.hipError_t.hipSuccess or not count:
         raise LibraryError(f"hip: no device: {status.name}")
     _, name = hip.hipDeviceGetName(128, 0)
-    return str(name.decode() if isinstance(name, bytes) else name).rstrip("\0")
+    return str(name.decode() if isinstance(name, bytes) else name).partition("\0")[0]
