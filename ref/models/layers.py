@@ -168,7 +168,8 @@ class Routing:
     Args:
         experts: [n_tokens, n_experts_used]; of equal logits the lower id is taken.
         weights: the same shape, sums to 1 a token.
-        margin: [n_tokens] how far the last chosen logit is above the first not chosen.
+        margin: [n_tokens] how far the last chosen logit is above the first not chosen, relative
+            to the RMS of the token's logits.
     """
 
     experts: Integers
@@ -184,7 +185,9 @@ def route(logits: Array, n_used: int) -> Routing:
     weights = np.exp(ranked[:, :n_used] - ranked[:, :1])
     weights /= weights.sum(axis=-1, keepdims=True)
     everyone = n_used == logits.shape[1]
-    margin = np.full(len(logits), np.inf) if everyone else ranked[:, n_used - 1] - ranked[:, n_used]
+    margin = np.full(len(logits), np.inf)
+    if not everyone:
+        margin = (ranked[:, n_used - 1] - ranked[:, n_used]) / np.sqrt(np.mean(logits**2, axis=1))
     return Routing(chosen.astype(np.int64), weights, margin)
 
 

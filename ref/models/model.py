@@ -27,7 +27,8 @@ class Output:
         state: after the last token.
         hidden: [n_layers + 1, n_tokens, n_embd] the residual stream: embeddings, then after each
             layer; None unless asked for.
-        router_margin: [n_tokens] the least margin of any layer's router; infinite without one.
+        router_margin: [n_tokens] the least relative margin of any layer's router; infinite without
+            one.
     """
 
     logits: Array

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "abi": {"errors", "verdict", "evidence", "ref"},
     "lib": {"errors", "verdict", "evidence", "ref", "abi"},
     "device": {"errors"},
+    "engines": {"errors", "verdict", "evidence", "ref", "abi", "lib"},
     "props": {"errors", "verdict", "evidence", "ref", "abi", "lib", "device"},
     "crosstalk": {"errors", "verdict", "evidence"},
     "soak": {"errors", "verdict", "evidence"},
