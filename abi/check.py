@@ -69,7 +69,7 @@ def judged(
         "constants": len(mirror.values.keys() & library.values.keys()),
     }
     counts = {
-        f"n_{severity.value}": sum(each.severity is severity for each in found)
+        f"n_{severity.value.replace('-', '_')}": sum(each.severity is severity for each in found)
         for severity in Severity
     }
     status, reason = judge(found), ""

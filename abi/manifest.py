@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,14 @@ class Field:
         type: its type; for a bitfield that of its container.
         bit_offset: from the record's start, in bits.
         bit_width: bits of a bitfield, else None.
+        location: `file:line`; two fields are the same wherever they are written.
     """
 
     name: str
     type: Type
     bit_offset: int
     bit_width: int | None = None
+    location: str = field(default="", compare=False)
 
     @property
     def offset(self) -> int:
@@ -221,7 +223,7 @@ class Manifest:
             if inner is not None:
                 yield from self.flat_fields(inner, at)
             elif member.name:
-                yield Field(member.name, member.type, at, member.bit_width)
+                yield replace(member, bit_offset=at)
 
     def width_of(self, member: Field) -> int:
         """Bits that a field takes."""

@@ -34,7 +34,7 @@ def _tree(manifest: Manifest, locations: bool) -> dict[str, Any]:
         "target": manifest.target,
         "pointer_size": manifest.pointer_size,
         "defines": sorted(manifest.defines),
-        "records": table(manifest.records, lambda r: write_record(r) | place(r)),
+        "records": table(manifest.records, lambda r: write_record(r, locations) | place(r)),
         "enums": table(manifest.enums, lambda e: _enum(e) | place(e)),
         "functions": table(manifest.functions, lambda f: _function(f) | place(f)),
         "constants": table(manifest.constants, lambda c: {"value": c.value} | place(c)),
@@ -46,14 +46,14 @@ def _tree(manifest: Manifest, locations: bool) -> dict[str, Any]:
     }
 
 
-def write_record(record: Record) -> dict[str, Any]:
+def write_record(record: Record, locations: bool = False) -> dict[str, Any]:
     """A record as JSON, without its name."""
     tree: dict[str, Any] = {"kind": record.kind}
     if record.opaque:
         tree["opaque"] = True
     else:
         tree |= {"size": record.size, "align": record.align}
-        tree["fields"] = [_field(member) for member in record.fields]
+        tree["fields"] = [_field(member, locations) for member in record.fields]
     if record.packed:
         tree["packed"] = True
     return tree | _named(record)
@@ -64,11 +64,15 @@ def _named(item: Record | Enum) -> dict[str, Any]:
     return tree if item.tagged else tree | {"tagged": False}
 
 
-def _field(member: Field) -> dict[str, Any]:
+def _field(member: Field, locations: bool) -> dict[str, Any]:
     tree: dict[str, Any] = {"name": member.name, "type": str(member.type)}
     if member.bit_width is None:
-        return tree | {"offset": member.offset}
-    return tree | {"bit_offset": member.bit_offset, "bit_width": member.bit_width}
+        tree |= {"offset": member.offset}
+    else:
+        tree |= {"bit_offset": member.bit_offset, "bit_width": member.bit_width}
+    if locations and member.location:
+        tree["location"] = member.location
+    return tree
 
 
 def _enum(enum: Enum) -> dict[str, Any]:
@@ -162,7 +166,8 @@ def read_record(
     for member in tree.get("fields", ()):
         width = member.get("bit_width")
         offset = int(member["bit_offset"]) if width is not None else int(member["offset"]) * 8
-        fields.append(Field(member["name"], read(member["type"]), offset, width))
+        place = member.get("location", "")
+        fields.append(Field(member["name"], read(member["type"]), offset, width, place))
     return Record(
         name=name,
         kind=tree["kind"],

@@ -68,7 +68,7 @@ def _field(both: Comparison, pair: Pair, mine: Field, theirs: Field) -> Iterator
             Severity.INFO if quiet else Severity.SILENT_WRONG,
             f"{pair.name}.{theirs.name} is at byte {theirs.offset}, the mirror has it at "
             f"{mine.offset}{_there(both, pair, mine)}",
-            pair.library.location,
+            theirs.location or pair.library.location,
             record=pair.name,
             field=theirs.name,
             mirror=str(mine.offset),
@@ -84,7 +84,7 @@ def _field(both: Comparison, pair: Pair, mine: Field, theirs: Field) -> Iterator
             Severity.INFO if quiet else Severity.LATENT if hidden else Severity.SILENT_WRONG,
             f"{pair.name}.{theirs.name} has {library_size} bytes, the mirror's has {mirror_size}"
             + ("; padding hides it for now" if hidden else ""),
-            pair.library.location,
+            theirs.location or pair.library.location,
             record=pair.name,
             field=theirs.name,
             mirror=f"{mine.type} ({mirror_size} bytes)",
@@ -106,7 +106,7 @@ def _type(
         if is_reserved(theirs.name)
         else _TYPE_SEVERITY.get(found.kind, Severity.SILENT_WRONG),
         f"{pair.name}.{theirs.name} is {theirs.type}, the mirror says {mine.type}: {found.why}",
-        pair.library.location,
+        theirs.location or pair.library.location,
         record=pair.name,
         field=theirs.name,
         mirror=str(mine.type),
@@ -126,7 +126,7 @@ def _bits(both: Comparison, pair: Pair, mine: Field, theirs: Field) -> Iterator[
         Severity.INFO if is_reserved(theirs.name) else Severity.SILENT_WRONG,
         f"{pair.name}.{theirs.name} is {shown(theirs, library_bits)}, the mirror has "
         f"{shown(mine, mirror_bits)}",
-        pair.library.location,
+        theirs.location or pair.library.location,
         record=pair.name,
         field=theirs.name,
         mirror=shown(mine, mirror_bits),

@@ -60,7 +60,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
             FIELD_MISSING,
             _missing_severity(both, pair, member),
             f"{pair.name}.{name} ({member.type} at byte {member.offset}) is not in the mirror",
-            pair.library.location,
+            member.location or pair.library.location,
             record=pair.name,
             field=name,
             mirror="absent",
@@ -105,7 +105,7 @@ def _renamed(
             Severity.INFO if quiet else Severity.LATENT,
             f"{pair.name}.{theirs.name} ({theirs.type}) is called {mine.name} ({mine.type}) in the "
             "mirror" + (f": {typed.why}" if typed else ""),
-            pair.library.location,
+            theirs.location or pair.library.location,
             record=pair.name,
             field=theirs.name,
             mirror=mine.name,

@@ -72,7 +72,7 @@ def _search_path(python: str) -> Iterator[str]:
     import hotfire
 
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "hotfire").symlink_to(Path(hotfire.__path__[0]).resolve())
+        (Path(folder) / "hotfire").symlink_to(Path(hotfire.__file__).resolve().parent)
         yield os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
 
 

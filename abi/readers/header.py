@@ -281,7 +281,8 @@ class _Reader:
             if width is not None and not child.spelling:
                 continue
             offset = child.get_field_offsetof()
-            yield Field(child.spelling, found, offset, width), child.type.get_align()
+            place = _place(child)
+            yield Field(child.spelling, found, offset, width, place), child.type.get_align()
 
     def _anonymous(self, child: Any, outer: Any, found: Type) -> Field:
         """The place of an anonymous member, told by where one of its own members lies."""

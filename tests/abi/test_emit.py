@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from hotfire.abi.emit import LANGUAGES, emit
 from hotfire.abi.manifest import Manifest
 from hotfire.abi.readers import header
+from hotfire.cli import main
 from hotfire.errors import InputError
 
 from .conftest import FIXTURES
@@ -128,3 +130,15 @@ def test_unknown_name_is_bad_input(read_header: Callable[..., Manifest]) -> None
     """A name that the library lacks is said, not left out."""
     with pytest.raises(InputError, match="the library has no absent"):
         emit(read_header(ALL_SORTS), "c", "assertions", frozenset({"absent"}))
+
+
+def test_command_line_writes_what_compiles(tmp_path: Path) -> None:
+    """`hotfire abi emit` gives a file, for the records that were asked for."""
+    (tmp_path / "api.h").write_text("struct a { int x; };\nstruct b { int y; };\n")
+    words = ["abi", "emit", str(tmp_path / "api.h"), "--lang", "c", "--name", "a"]
+    done = CliRunner().invoke(main, [*words, "-o", str(tmp_path / "check.h")])
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "check.h").read_text()
+    assert "struct a" in text
+    assert "struct b" not in text
+    assert compile_c(tmp_path, tmp_path / "api.h", text, []) == ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hotfire.abi.checks import compare
 from hotfire.abi.manifest import Manifest, dump, load
 from hotfire.abi.readers import cffi_, child, ctypes_, dwarf
 from hotfire.errors import InputError
@@ -369,3 +370,24 @@ def test_another_interpreter_sees_only_hotfire_of_ours(tmp_path: Path) -> None:
     mirror.write_text("import ctypes\ntry:\n    import cffi\nexcept ImportError:\n    ABSENT = 1\n")
     found = ctypes_.read(str(mirror), python=str(tmp_path / "v/bin/python"))
     assert "ABSENT" in found.constants
+
+
+def test_debug_information_is_searched_for_names(manifest: Manifest, tmp_path: Path) -> None:
+    """Only what is asked for, and what that reaches, is read."""
+    source, library = tmp_path / "lib.c", tmp_path / "lib.so"
+    source.write_text(
+        "#include <stdint.h>\n#include <stdbool.h>\n" + HEADER + "struct node n; bits_t b;"
+    )
+    command = ["cc", "-g", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(command, check=True)
+    found = dwarf.read(library, names={"bits_s"})
+    assert set(found.records) == {"bits_s"}
+    assert found.records["bits_s"].fields == manifest.records["bits_s"].fields
+
+
+def test_a_finding_names_the_line_of_the_field(read_header: Callable[..., Manifest]) -> None:
+    """Annotations land on the field, not on the record."""
+    before = read_header("struct s {\n  int a;\n  int b;\n};")
+    after = read_header("struct s {\n  int a;\n  int64_t b;\n};")
+    (found,) = (each for each in compare(before, after) if each.rule == "FIELD_WIDTH")
+    assert found.location == "api.h:6"
