@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from hotfire.abi import layout, manifest
 from hotfire.abi.checks import compare
+from hotfire.abi.files import write
 from hotfire.abi.readers import cffi_, dwarf, header
 from hotfire.errors import HotfireError, LayoutDriftError
 from hotfire.verdict import Finding
@@ -118,13 +119,6 @@ def check_dwarf(arguments: argparse.Namespace) -> None:
 def _require(found: Sequence[Finding], what: str, remedy: str) -> None:
     if found:
         raise LayoutDriftError(f"{what} differ:\n\n{table(found)}\n\n{remedy}")
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file only if its content changes, so that nothing is built again for nothing."""
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
 
 def _parser() -> argparse.ArgumentParser:

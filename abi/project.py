@@ -13,6 +13,7 @@ from hotfire.abi.check import Show, silent
 from hotfire.abi.checks import versions
 from hotfire.abi.checks.base import Rule, finding
 from hotfire.abi.config import Library
+from hotfire.abi.files import write
 from hotfire.abi.manifest import Manifest, dump
 from hotfire.abi.sidebyside import text_diff
 from hotfire.abi.sources import Reading
@@ -65,8 +66,7 @@ def check_library(
     ]
     if write_baseline and library.baseline:
         found = [each for verdict in verdicts for each in verdict.findings]
-        library.baseline.parent.mkdir(parents=True, exist_ok=True)
-        library.baseline.write_text(waivers.baseline_text(found))
+        write(library.baseline, waivers.baseline_text(found))
     known = waivers.read_baseline(library.baseline) if library.baseline else []
     accepted = [_accepted(library, verdict, known, only_new) for verdict in verdicts]
     everything = [found for verdict in verdicts for found in verdict.findings]
@@ -93,6 +93,7 @@ def _target(library: Library, name: str, write_manifests: bool, show: Show) -> I
     if not library.headers:
         raise InputError(f"[abi.libraries.{library.name}]: expected headers, got none")
     plain = sources.read_headers(library.headers, reading)
+    names = plain.names() | library.names.keys()
     title = f"{library.name} {plain.target}"
     yield Verdict(
         name=f"{title}: manifest",
@@ -106,7 +107,7 @@ def _target(library: Library, name: str, write_manifests: bool, show: Show) -> I
         if not is_host and sources.split(side)[0] != "header":
             # A mirror in a running language is laid out for the machine that runs it.
             continue
-        mirror = sources.read(side, reading, plain.names())
+        mirror = sources.read(side, reading, names)
         found = sources.read_headers(library.headers, reading, mirror.names())
         found = sources.with_exports(found, exports) if exports else found
         yield check.judged(f"{title}: {side}", mirror, found, names=library.names, show=show)
@@ -116,15 +117,14 @@ def _target(library: Library, name: str, write_manifests: bool, show: Show) -> I
         yield Verdict(name=name, findings=missing, status=judge(missing))
 
 
-def _manifest(library: Library, found: Manifest, write: bool) -> Iterator[Finding]:
+def _manifest(library: Library, found: Manifest, write_it: bool) -> Iterator[Finding]:
     """Whether the committed manifest of a target still says what the headers say."""
     if not library.manifest:
         return
     path = library.folder / library.manifest.replace("{target}", found.target)
     text = dump(found)
-    if write:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    if write_it:
+        write(path, text)
         return
     if not path.is_file():
         raise InputError(

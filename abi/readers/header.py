@@ -337,6 +337,9 @@ class _Reader:
                 if to in prototypes and to != name:
                     self.redirects[name] = to
                     self.declared.add(name)
+                elif to in self.records or to in self.enums:
+                    # `#define props props_v2`: to users, another name of the type.
+                    self.aliases.setdefault(to, []).append(name)
             elif value is not None:
                 name = name.removeprefix(clang.VALUE)
                 self.constants[name] = Constant(name, value)

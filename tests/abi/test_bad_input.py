@@ -219,3 +219,11 @@ def test_bad_input_exits_with_two_and_one_line(command: str, said: str, folder: 
     assert done.exit_code == 2, done.output
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:
+    """A path below a file."""
+    words = ["abi", "manifest", str(folder / "api.h"), "-o", str(folder / "api.h/below.json")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert "cannot be written" in done.output

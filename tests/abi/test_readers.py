@@ -391,3 +391,15 @@ def test_a_finding_names_the_line_of_the_field(read_header: Callable[..., Manife
     after = read_header("struct s {\n  int a;\n  int64_t b;\n};")
     (found,) = (each for each in compare(before, after) if each.rule == "FIELD_WIDTH")
     assert found.location == "api.h:6"
+
+
+def test_a_macro_that_renames_a_type_is_an_alias(read_header: Callable[..., Manifest]) -> None:
+    """`#define props props_v2`: a mirror that says `props` means the new record."""
+    header = read_header(
+        "#define props props_v2\ntypedef struct props { int a; double b; } props;\n"
+        "int get(props *out);"
+    )
+    mirror = cffi_.read_text("typedef struct { int a; } props; int get(props *out);")
+    assert header.records["props_v2"].aliases == ("props",)
+    found = {(each.rule, each.subject.get("record")) for each in compare(mirror, header)}
+    assert ("RECORD_SIZE", "props_v2") in found

@@ -69,12 +69,18 @@ def manifest(side: str, output: Path | None, locations: bool, **reading: Any) ->
 
     try:
         text = dump(sources.read(side, _reading(**reading)), locations=locations)
+        _write(text, output)
     except HotfireError as error:
         options.fail(error)
+
+
+def _write(text: str, output: Path | None) -> None:
+    from hotfire.abi import files
+
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text)
+        files.write(output, text)
 
 
 @abi.command()
@@ -190,13 +196,9 @@ def emit(
 
     try:
         library = sources.read(side, _reading(**reading))
-        text = emitting.emit(library, lang, form, frozenset(names) or None)
+        _write(emitting.emit(library, lang, form, frozenset(names) or None), output)
     except HotfireError as error:
         options.fail(error)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text)
 
 
 @abi.command()
