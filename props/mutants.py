@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
 
 from hotfire.errors import InputError
 from hotfire.props.execute import Subject
@@ -26,12 +29,14 @@ class Mutant:
         name: of the error.
         operation: that it breaks.
         doc: what is wrong, in words.
-        provider: which has it switched on.
+        library: the provider that has it, switched off.
+        provider: the same with it switched on.
     """
 
     name: str
     operation: str
     doc: str
+    library: str
     provider: str
 
 
@@ -44,7 +49,7 @@ def _emulated() -> list[Mutant]:
     from hotfire.props.emulator import Emulator
 
     return [
-        Mutant(name, operation, doc, f"emulator:mutant={name}")
+        Mutant(name, operation, doc, "emulator", f"emulator:mutant={name}")
         for name, operation, doc in Emulator().mutants()
     ]
 
@@ -62,7 +67,7 @@ def _native() -> list[Mutant]:
         index, name = len(found), text(pointer)
         operation = text(library.lib.hotfire_mutant_operation(index))
         doc = text(library.lib.hotfire_mutant_doc(index))
-        found.append(Mutant(name, operation, doc, f"hotfire-mutants:{name}"))
+        found.append(Mutant(name, operation, doc, "hotfire-mutants", f"hotfire-mutants:{name}"))
     return found
 
 
@@ -79,27 +84,24 @@ def named(name: str) -> Mutant:
     raise InputError(f"mutant {name!r} is not known; expected one of: {known}")
 
 
-def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
+def runner_of(mutant: Mutant) -> Runner:
+    """A worker that has the mutant's library loaded, healthy so far."""
+    return Runner(mutant.library, seconds=HANG_SECONDS)
+
+
+def hunt(
+    mutant: Mutant, profile: str = "quick", seed: int = 0, runner: Runner | None = None
+) -> Verdict:
     """Looks for a mutant in every variant that this machine can run: passed if it is found.
 
     A mutant that lives in one instruction set only is found by that variant. The first failing
     property of the variant that took the fewest examples is in the measurements, with the rule
-    that it named.
+    that it named. A runner of the mutant's library may be lent, which saves starting one.
     """
-    start = time.monotonic()
-    kills: list[str] = []
-    fastest: tuple[int, str, str] | None = None
-    with Runner(mutant.provider, seconds=HANG_SECONDS) as runner:
-        for kernel in runner.kernels:
-            if kernel.operation != mutant.operation or kernel.unavailable:
-                continue
-            killed = _first_failure(runner, kernel, profile, seed)
-            if killed is not None:
-                stated, found = killed
-                kills.append(kernel.variant)
-                if fastest is None or found.n_to_failure < fastest[0]:
-                    rule = found.broken.rule if found.broken else ""
-                    fastest = (found.n_to_failure, stated, rule)
+    with runner_of(mutant) if runner is None else nullcontext(runner) as hunter:
+        hunter.select(mutant.name)
+        start = time.monotonic()
+        kills, fastest = _kills(hunter, mutant, profile, seed)
     seconds = round(time.monotonic() - start, 3)
     measurements: dict[str, object] = {"seconds": seconds}
     if fastest is not None:
@@ -116,23 +118,53 @@ def hunt(mutant: Mutant, profile: str = "quick", seed: int = 0) -> Verdict:
     )
 
 
+def _kills(
+    runner: Runner, mutant: Mutant, profile: str, seed: int
+) -> tuple[list[str], tuple[int, str, str] | None]:
+    """The variants that found it, and the fewest examples with their property and rule."""
+    kills: list[str] = []
+    fastest: tuple[int, str, str] | None = None
+    for kernel in runner.kernels:
+        if kernel.operation != mutant.operation or kernel.unavailable:
+            continue
+        killed = _first_failure(runner, kernel, profile, seed)
+        if killed is not None:
+            stated, found = killed
+            kills.append(kernel.variant)
+            if fastest is None or found.n_to_failure < fastest[0]:
+                rule = found.broken.rule if found.broken else ""
+                fastest = (found.n_to_failure, stated, rule)
+    return kills, fastest
+
+
 def hunt_all(
     wanted: list[Mutant], profile: str, seed: int, on_done: Callable[[str], None]
 ) -> Verdict:
     """Checks that the unmutated library passes, then hunts every mutant."""
     parts: list[Verdict] = [_healthy(profile, seed)]
     on_done("healthy")
-    for mutant in wanted:
-        parts.append(hunt(mutant, profile, seed))
-        on_done(mutant.name)
+    for _, group in groupby(sorted(wanted, key=_by_library), key=_by_library):
+        alike = list(group)
+        with runner_of(alike[0]) as runner:
+            for mutant in alike:
+                parts.append(hunt(mutant, profile, seed, runner))
+                on_done(mutant.name)
     killed = sum(part.status is Status.PASSED for part in parts[1:])
     return combine(
         "mutants",
         parts,
         scope={"profile": profile, "seed": seed},
         reproduce=f"hotfire props mutants --profile {profile} --seed {seed}",
-        measurements={"n_mutants": len(wanted), "n_killed": killed},
+        measurements={
+            "n_mutants": len(wanted),
+            "n_killed": killed,
+            "seconds_median": median(part.measurements["seconds"] for part in parts[1:]),
+        },
     )
+
+
+def _by_library(mutant: Mutant) -> str:
+    return mutant.library
 
 
 def _healthy(profile: str, seed: int) -> Verdict:

@@ -108,11 +108,13 @@ class Provider:
         name: as it was asked for.
         version: of the library, for the scope of a verdict.
         kernels: what it offers.
+        select: switches one planted fault on by name, and all others off; None if it has none.
     """
 
     name: str
     version: str
     kernels: Sequence[Kernel]
+    select: Callable[[str], None] | None = None
 
 
 def load(name: str) -> Provider:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hotfire import errors
-from hotfire.errors import HotfireError, WorkerError
+from hotfire.errors import HotfireError, InputError, WorkerError
 from hotfire.props.arena import Arena
 from hotfire.props.stack import symbolise
 
@@ -77,6 +77,9 @@ class Runner:
         self.arena = Arena(CAPACITY)
         self.crashed_base = 0
         """Where the arena lay in the process that crashed last."""
+        self._mutant = ""
+        self.pid = 0
+        """The process that runs kernels; another one after each crash."""
         self._report = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - close() does
         ours, theirs = socket.socketpair()
         fds = (theirs.fileno(), self.arena.fd, self._report.fileno())
@@ -107,7 +110,21 @@ class Runner:
         answer = self._receive(LOAD_SECONDS)
         if answer is None or answer[0] != "ready":
             raise WorkerError(f"the worker is not ready: {answer}")
-        _, self._pid, self._base = answer
+        _, self.pid, self._base = answer
+        if self._mutant:
+            self.select(self._mutant)
+
+    def select(self, mutant: str) -> None:
+        """Switches a planted fault of the provider on, by name, or all off with "".
+
+        Raises:
+            InputError: if the provider has none of that name.
+        """
+        self._mutant = mutant
+        self._connection.send(("select", mutant))
+        answer = self._receive(LOAD_SECONDS)
+        if answer is None or answer[0] != "ok":
+            raise InputError(answer[1] if answer else f"mutant {mutant} was not selected")
 
     def call(
         self,
@@ -152,10 +169,10 @@ class Runner:
 
     def _hung(self) -> Outcome:
         """Asks the runner for its stack, then kills it."""
-        os.kill(self._pid, signal.SIGUSR1)
+        os.kill(self.pid, signal.SIGUSR1)
         self._connection.poll(0.2)
         _, stack = self._read_report()
-        os.kill(self._pid, signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
         answer = self._receive(LOAD_SECONDS)
         while answer is not None and answer[0] != "died":
             answer = self._receive(LOAD_SECONDS)

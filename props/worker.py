@@ -66,13 +66,27 @@ def _run(
     connection.send(("ready", os.getpid(), base))
     while True:
         try:
-            index, offsets, sizes, scalars = connection.recv()
+            message = connection.recv()
         except EOFError:
             return 0
+        if message[0] == "select":
+            connection.send(_selected(provider, message[1]))
+            continue
+        index, offsets, sizes, scalars = message
         answer = _answer(provider.kernels[index], base, offsets, sizes, scalars)
         connection.send(answer)
         if answer[0] == "lost":
             return LOST
+
+
+def _selected(provider: Provider, mutant: str) -> tuple[str, str]:
+    if provider.select is None:
+        return "error", f"provider {provider.name} has no mutants"
+    try:
+        provider.select(mutant)
+    except InputError as error:
+        return "error", str(error)
+    return "ok", ""
 
 
 def _answer(

@@ -36,7 +36,7 @@ def provide(argument: str) -> Provider:
         if operation.name in emulator.launches
     ]
     name = f"emulator:{argument}" if argument else "emulator"
-    return Provider(name=name, version=__version__, kernels=kernels)
+    return Provider(name=name, version=__version__, kernels=kernels, select=emulator.select_mutant)
 
 
 def _parsed(argument: str) -> tuple[tuple[int, ...], int, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hotfire import lib
 from hotfire.errors import InputError
 from hotfire.props.mutants import mutants
@@ -12,7 +14,12 @@ from hotfire.props.providers.native import offer
 def provide(argument: str) -> Provider:
     """The library with that mutant; without a name, its healthy self."""
     library = lib.load(lib.MUTANTS)
-    if argument and not library.lib.hotfire_mutant_select(argument.encode()):
-        known = ", ".join(mutant.name for mutant in mutants())
-        raise InputError(f"mutant {argument!r} is not known; expected one of: {known}")
-    return offer(f"hotfire-mutants:{argument}" if argument else "hotfire-mutants", library)
+
+    def select(name: str) -> None:
+        if not library.lib.hotfire_mutant_select(name.encode()):
+            known = ", ".join(mutant.name for mutant in mutants())
+            raise InputError(f"mutant {name!r} is not known; expected one of: {known}")
+
+    select(argument)
+    name = f"hotfire-mutants:{argument}" if argument else "hotfire-mutants"
+    return replace(offer(name, library), select=select)

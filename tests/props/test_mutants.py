@@ -1,10 +1,11 @@
 """Every alarm rings: each mutant of each kernel is found at the quick profile."""
 
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
-from hotfire.props.mutants import hunt, mutants
+from hotfire.props.mutants import hunt, mutants, runner_of
 from hotfire.ref.registry import operations
 from hotfire.verdict import Status
 
@@ -16,10 +17,24 @@ def test_every_kernel_has_at_least_three_mutants():
     assert min(count.values()) >= 4
 
 
+@pytest.fixture(scope="module")
+def runner_for():
+    """One worker a library, lent to every hunt."""
+    with ExitStack() as stack:
+        runners = {}
+
+        def lend(mutant):
+            if mutant.library not in runners:
+                runners[mutant.library] = stack.enter_context(runner_of(mutant))
+            return runners[mutant.library]
+
+        yield lend
+
+
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda each: each.name)
-def test_the_mutant_is_found(mutant):
+def test_the_mutant_is_found(mutant, runner_for):
     """Killed, with the property and the number of examples that it took."""
-    verdict = hunt(mutant)
+    verdict = hunt(mutant, runner=runner_for(mutant))
     assert verdict.status is Status.PASSED, verdict.findings
     assert verdict.measurements["n_examples"] >= 1
     assert verdict.measurements["property"]
