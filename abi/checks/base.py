@@ -141,6 +141,9 @@ class Comparison:
         """The library's function that one of the mirror's is meant to be."""
         functions = self.library.functions
         to = self.library.redirects.get(function.name, function.name)
+        if self.mirror.redirects.get(function.name) == to:
+            # Both sides rename it the same way, so that its plain name means the same to both.
+            return functions.get(function.name) or functions.get(to)
         return functions.get(to) or functions.get(function.name)
 
     def library_record(self, mirror_name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from hotfire.abi import target as targets
 from hotfire.errors import InputError
 
-STUBS = Path(__file__).parent / "include"
+STUBS = tuple(Path(__file__).parent / "include" / name for name in ("compiler", "libc"))
 UNIT = "hotfire_unit.c"
 VALUE = "hotfire_value_"
 TEXT = "hotfire_text_"
@@ -38,6 +38,7 @@ class Unit:
         pointer_size: bytes.
         defines: those in force, `NAME` or `NAME=VALUE`, sorted.
         language: c or c++.
+        from_host: whether this machine's headers of the C library were needed.
     """
 
     root: Any
@@ -46,6 +47,7 @@ class Unit:
     pointer_size: int
     defines: tuple[str, ...]
     language: str
+    from_host: bool
 
 
 def parse(
@@ -68,35 +70,67 @@ def parse(
     Raises:
         InputError: if a file is missing, the target is unknown, or the text does not parse.
     """
-    from clang import cindex
-
     for header in headers:
         if not header.is_file():
             raise InputError(f"expected a header, found no file {header}")
-    paths = tuple(header.resolve() for header in headers)
-    values, renames = _macros(paths)
-    arguments = [
-        *_arguments(target, include, defines, language),
-        *(f"-I{folder}" for folder in dict.fromkeys(path.parent for path in paths)),
-    ]
-    source = _source(paths, values, renames, "auto" if language == "c++" else "__auto_type")
-    try:
-        unit = cindex.Index.create().parse(UNIT, args=arguments, unsaved_files=[(UNIT, source)])
-    except cindex.TranslationUnitLoadError as error:
-        raise InputError(
-            f"libclang cannot parse {headers[0]} with {' '.join(arguments)}"
-        ) from error
-    _require_clean(unit, headers)
-    triple, width = _target_of(unit)
-    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)), language)
-
-
-def _arguments(
-    target: str, include: Sequence[Path], defines: Sequence[str], language: str
-) -> list[str]:
     for folder in include:
         if not folder.is_dir():
             raise InputError(f"expected a folder of headers for -I, found no folder {folder}")
+    paths = tuple(header.resolve() for header in headers)
+    values, renames = _macros(paths)
+    source = _source(paths, values, renames, "auto" if language == "c++" else "__auto_type")
+    common = _arguments(target, defines, language)
+    own = [f"-I{folder}" for folder in dict.fromkeys([*include, *(p.parent for p in paths)])]
+    # Our own headers of the C library come first, so that -I/usr/include does not bring this
+    # machine's into a parse for another.
+    unit = _unit(source, [*common, *_flags("-I", STUBS), *own])
+    errors = _errors(unit)
+    from_host = False
+    if errors and target_is_host(target):
+        # What needs more of the C library than ours declare finds it on this machine.
+        again = _unit(source, [*common, *own, *_flags("-isystem", _host_folders(language))])
+        if not _errors(again):
+            unit, errors, from_host = again, [], True
+    if errors:
+        shown = "\n  ".join(errors[:10])
+        raise InputError(
+            f"{headers[0]} does not parse; pass its folders with -I and its macros with -D:"
+            f"\n  {shown}"
+        )
+    triple, width = _target_of(unit)
+    return Unit(unit.cursor, paths, triple, width, tuple(sorted(defines)), language, from_host)
+
+
+def target_is_host(target: str) -> bool:
+    """Whether a target is this machine; "" means it."""
+    return not target or targets.normal(target) == targets.host()
+
+
+def _unit(source: str, arguments: Sequence[str]) -> Any:
+    from clang import cindex
+
+    try:
+        return cindex.Index.create().parse(UNIT, args=arguments, unsaved_files=[(UNIT, source)])
+    except cindex.TranslationUnitLoadError as error:
+        raise InputError(f"libclang cannot parse with {' '.join(arguments)}") from error
+
+
+def _flags(flag: str, folders: Iterable[Path]) -> list[str]:
+    return [f"{flag}{folder}" for folder in folders]
+
+
+def _host_folders(language: str) -> list[Path]:
+    """Where a compiler of this machine looks, with our headers in the place of its own."""
+    system = Path("/usr/include")
+    triple = targets.triple(targets.host())
+    found = [STUBS[0], Path("/usr/local/include"), system / triple, system]
+    if language == "c++":
+        versions = sorted(system.glob("c++/*"), key=lambda path: (len(path.name), path.name))
+        found = [*versions[-1:], *(system / triple / "c++" / v.name for v in versions[-1:]), *found]
+    return found
+
+
+def _arguments(target: str, defines: Sequence[str], language: str) -> list[str]:
     standard = "c++17" if language == "c++" else "gnu11"
     return [
         "-x",
@@ -106,10 +140,6 @@ def _arguments(
         "-ferror-limit=0",
         "-w",
         f"--target={targets.triple(target or targets.host())}",
-        # Ahead of the user's folders, so that -I/usr/include does not bring the host's C library
-        # into a parse for another target.
-        f"-I{STUBS}",
-        *(f"-I{folder}" for folder in include),
         *(f"-D{define}" for define in defines),
     ]
 
@@ -151,20 +181,13 @@ def _source(
     return "\n".join(lines) + "\n"
 
 
-def _require_clean(unit: Any, headers: Sequence[Path]) -> None:
+def _errors(unit: Any) -> list[str]:
     """Errors in headers are the user's to see; those in our own text are macros without a value."""
-    errors = [
-        str(found)
-        for found in unit.diagnostics
-        if found.severity >= 3 and str(found.location.file) != UNIT
+    found = [each for each in unit.diagnostics if each.severity >= 3]
+    theirs = [str(each) for each in found if str(each.location.file) != UNIT]
+    return theirs + [
+        str(each) for each in found if each.severity >= 4 and str(each.location.file) == UNIT
     ]
-    missing = [str(f) for f in unit.diagnostics if f.severity >= 4 and str(f.location.file) == UNIT]
-    if errors or missing:
-        shown = "\n  ".join((errors + missing)[:10])
-        raise InputError(
-            f"{headers[0]} does not parse; pass its folders with -I and its macros with -D:"
-            f"\n  {shown}"
-        )
 
 
 class _String(ctypes.Structure):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, 
 from hotfire.abi.manifest import Constant, Enum, Field, Function, Manifest, Record
 from hotfire.abi.readers import clang
 from hotfire.errors import InputError
+
+FROM_HOST = "read with this machine's own headers of the C library"
 
 
 def read(
@@ -91,6 +94,7 @@ class _Reader:
             typedefs=self.typedefs,
             redirects=self.redirects,
             declared=frozenset(self.declared),
+            notes=(FROM_HOST,) if self.unit.from_host else (),
         )
 
     def _top(self, cursor: Any, prototypes: set[str]) -> None:
@@ -333,14 +337,18 @@ class _Reader:
             value = clang.evaluate(cursor)
             if name.startswith(clang.TEXT):
                 name = name.removeprefix(clang.TEXT)
-                to = str(value).partition("(")[0].strip()
-                if to in prototypes and to != name:
+                to, call, _ = str(value).partition("(")
+                to = to.strip()
+                # A macro with arguments over a function of the same name is a shorthand for C.
+                shorthand = call and name in prototypes
+                if to in prototypes and to != name and not shorthand:
                     self.redirects[name] = to
                     self.declared.add(name)
                 elif to in self.records or to in self.enums:
                     # `#define props props_v2`: to users, another name of the type.
                     self.aliases.setdefault(to, []).append(name)
-            elif value is not None:
+            elif value is not None and not (isinstance(value, float) and not isfinite(value)):
+                # JSON has no infinity, and not-a-number differs from itself.
                 name = name.removeprefix(clang.VALUE)
                 self.constants[name] = Constant(name, value)
                 self.declared.add(name)

@@ -325,6 +325,10 @@ HARMLESS: dict[str, tuple[str, str]] = {
         "struct a { int x; }; struct b { int y; };",
         "/* reordered */\nstruct b { int y; };\nstruct a { int x; };",
     ),
+    "macro_is_a_shorthand": (
+        "int f(int a);",
+        "int wide(void *w, int a);\nint f(int a);\n#define f(a) wide((void *)0, a)",
+    ),
     "label_on_both_sides": (
         'void f(int *a) __asm__("f_v2");',
         'void f(int *a) __asm__("f_v2"); /* still */',

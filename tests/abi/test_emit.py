@@ -142,3 +142,20 @@ def test_command_line_writes_what_compiles(tmp_path: Path) -> None:
     assert "struct a" in text
     assert "struct b" not in text
     assert compile_c(tmp_path, tmp_path / "api.h", text, []) == ""
+
+
+def test_another_target_is_as_its_compiler_says(tmp_path: Path) -> None:
+    """What is read for i686 compiles as assertions with a compiler for it, and not for x86-64."""
+    path = tmp_path / "api.h"
+    path.write_text(
+        "#include <stdint.h>\n#include <stdbool.h>\n#include <stddef.h>\n"
+        "struct wide { char c; long l; int64_t w; double d; long double e; void *p; size_t n; };\n"
+        "struct bits { unsigned a : 7; uint64_t b : 40; bool c; };\n"
+        "union either { int64_t i; float f[3]; };\n"
+    )
+    text = emit(header.read(path, target="i686-linux"), "c", "assertions")
+    flags = ["-m32", "-ffreestanding"]
+    if compile_c(tmp_path, path, "", flags):
+        pytest.skip("the compiler cannot compile for i686")
+    assert compile_c(tmp_path, path, text, flags) == ""
+    assert "error" in compile_c(tmp_path, path, text, ["-ffreestanding"])

@@ -403,3 +403,23 @@ def test_a_macro_that_renames_a_type_is_an_alias(read_header: Callable[..., Mani
     assert header.records["props_v2"].aliases == ("props",)
     found = {(each.rule, each.subject.get("record")) for each in compare(mirror, header)}
     assert ("RECORD_SIZE", "props_v2") in found
+
+
+def test_host_headers_are_found_where_ours_do_not_suffice(
+    read_header: Callable[..., Manifest], run_c: Callable[[str], str]
+) -> None:
+    """A header that needs more of the C library than we ship, for this machine only."""
+    text = "#include <pthread.h>\n#include <time.h>\nstruct s { pthread_mutex_t m; int a; };"
+    found = read_header(text)
+    body = 'int main(void) { printf("%zu", sizeof(struct s)); return 0; }'
+    program = f"#include <stdio.h>\n{text}\n{body}"
+    assert found.records["s"].size == int(run_c(program))
+    assert found.notes
+    with pytest.raises(InputError, match=r"pthread\.h' file not found"):
+        read_header(text, target="s390x-linux")
+
+
+def test_cpp_header_may_use_the_standard_library(read_header: Callable[..., Manifest]) -> None:
+    """A C++ header that includes what only this machine has."""
+    text = "#include <vector>\n#include <string>\nstruct s { int a; double b; };"
+    assert read_header(text, language="c++").records["s"].size == 16

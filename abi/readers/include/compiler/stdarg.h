@@ -1,6 +1,9 @@
 #ifndef HOTFIRE_STUB_STDARG_H
 #define HOTFIRE_STUB_STDARG_H
 typedef __builtin_va_list va_list;
+/* What glibc's own headers ask of a compiler. */
+typedef __builtin_va_list __gnuc_va_list;
+#define __GNUC_VA_LIST
 #define va_start(list, last) __builtin_va_start(list, last)
 #define va_end(list) __builtin_va_end(list)
 #define va_arg(list, type) __builtin_va_arg(list, type)
