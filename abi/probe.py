@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from hotfire.abi.ctype import Type, parse_type
 from hotfire.abi.emit import c
-from hotfire.abi.manifest import Manifest
+from hotfire.abi.manifest import Manifest, Record
 from hotfire.abi.sources import Reading
 from hotfire.errors import InputError
 from hotfire.verdict import Finding
@@ -87,43 +88,73 @@ def _condition(found: Finding, mirror: Manifest, library: Manifest) -> str:
     """C that is true if the library is as the finding says and the mirror is not; "" if none is."""
     subject = found.subject
     record = library.records.get(subject.get("record", ""))
-    if record is not None and found.rule != "BY_VALUE_ABI":
-        return _about_record(found, c.tag(record))
     if found.rule == "BY_VALUE_ABI" and record is not None:
         sized = f"sizeof({c.tag(record)})"
         same = _same_prototype(subject["function"], library)
         return f"{sized} == {_number(subject['library'])} && {same}"
+    if record is not None:
+        return _about_record(found, record, library)
     if found.rule in ("ENUM_VALUE", "CONSTANT") and _is_number(subject.get("library", "")):
         name = subject["constant"]
         return f"({name}) == ({subject['library']}) && ({name}) != ({subject['mirror']})"
+    if found.rule == "TYPEDEF":
+        return _other_type(subject["typedef"], parse_type(subject["mirror"]), library)
     function = mirror.functions.get(subject.get("function", ""))
-    if function is not None and found.rule in ("FN_ARGC", "FN_ARG_TYPE", "FN_RET_TYPE", "CALLBACK"):
-        wanted = c.declare(mirror, function.type, "")
-        return f"!__builtin_types_compatible_p(__typeof__({function.name}), __typeof__({wanted}))"
+    if function is not None and found.rule in _ABOUT_TYPES:
+        linked = library.redirects.get(function.name, function.name)
+        name = linked if linked in library.functions else function.name
+        return _other_type(name, function.type, library)
     return ""
 
 
-def _about_record(found: Finding, name: str) -> str:
-    subject = found.subject
-    mine, theirs = _number(subject.get("mirror", "")), _number(subject.get("library", ""))
-    member = subject.get("field", "")
-    asked = {
-        "RECORD_SIZE": f"sizeof({name})",
-        "RECORD_STRIDE": f"sizeof({name})",
-        "RECORD_ALIGN": f"_Alignof({name})",
-        "FIELD_OFFSET": f"offsetof({name}, {member})",
-    }.get(found.rule)
-    if asked:
-        return f"{asked} == {theirs} && {asked} != {mine}"
+_ABOUT_TYPES = ("FN_ARGC", "FN_ARG_TYPE", "FN_RET_TYPE", "FN_VARIADIC", "CALLBACK")
+
+
+def _other_type(what: str, mine: Type, library: Manifest) -> str:
+    """That something of the library's is not of the mirror's type, if C can name that type here."""
+    if not _speakable(mine, library):
+        return ""
+    wanted = c.declare(library, mine, "")
+    return f"!__builtin_types_compatible_p(__typeof__({what}), __typeof__({wanted}))"
+
+
+def _speakable(of: Type, library: Manifest) -> bool:
+    """Whether every record and enum in a type has the same name in the library's headers."""
+    if of.is_record:
+        return of.name in library.records and "." not in of.name
+    if of.kind == "enum":
+        return of.name in library.enums and "." not in of.name
+    parts = [of.to] if of.to is not None else []
+    return all(_speakable(part, library) for part in [*parts, *(of.args or ())])
+
+
+def _about_record(found: Finding, record: Record, library: Manifest) -> str:
+    subject, name = found.subject, c.tag(record)
+    member = next((m for m in library.flat_fields(record) if m.name == subject.get("field")), None)
+    if member is None:
+        asked = {"RECORD_ALIGN": f"_Alignof({name})"} | dict.fromkeys(
+            ("RECORD_SIZE", "RECORD_STRIDE"), f"sizeof({name})"
+        )
+        sizes = _number(subject.get("library", "")), _number(subject.get("mirror", ""))
+        what = asked.get(found.rule, "")
+        return f"{what} == {sizes[0]} && {what} != {sizes[1]}" if what else ""
+    if member.bit_width is not None:
+        # C has no address of a bitfield.
+        return ""
+    place, width = f"offsetof({name}, {member.name})", f"sizeof((({name} *)0)->{member.name})"
+    if found.rule == "FIELD_OFFSET":
+        return f"{place} == {subject['library']} && {place} != {subject['mirror']}"
     if found.rule == "FIELD_WIDTH":
-        sizes = [
-            _NUMBER.findall(subject[side].rpartition("(")[2])[0] for side in ("library", "mirror")
-        ]
-        width = f"sizeof((({name} *)0)->{member})"
-        return f"{width} == {sizes[0]} && {width} != {sizes[1]}"
+        theirs, mine = (_NUMBER.findall(subject[s].rpartition("(")[2])[0] for s in _SIDES)
+        return f"{width} == {theirs} && {width} != {mine}"
     if found.rule == "FIELD_MISSING":
-        return f"offsetof({name}, {member}) == {subject['library'].rpartition(' ')[2]}"
+        return f"{place} == {member.offset}"
+    if found.rule in ("FIELD_TYPE", "CALLBACK"):
+        return _other_type(f"(({name} *)0)->{member.name}", parse_type(subject["mirror"]), library)
     return ""
+
+
+_SIDES = ("library", "mirror")
 
 
 def _same_prototype(name: str, library: Manifest) -> str:
