@@ -126,6 +126,7 @@ def check(
     if mirrors and not headers and options.library is None:
         raise InputError("expected --header, --library, or both, to compare the mirror with")
     parts = [_mirror(headers, side, reading, options) for side in mirrors]
+    parts += _as_built(headers, reading, options) if mirrors else []
     if options.paint:
         parts.append(painted(headers, reading, options))
     if options.wheel is not None:
@@ -162,6 +163,29 @@ def _mirror(headers: Sequence[Path], side: str, reading: Reading, options: Optio
     if options.confirm and headers:
         return _confirmed(verdict, mirror, found, headers, reading, options.confirm)
     return verdict
+
+
+def _as_built(headers: Sequence[Path], reading: Reading, options: Options) -> list[Verdict]:
+    """The headers' layouts against those in the library's debug information, if it has any.
+
+    They differ where a layout depends on defines that the library was built with.
+    """
+    from hotfire.abi.readers import dwarf
+
+    library = options.library
+    if not headers or library is None or library.suffix == ".txt" or not dwarf.is_there(library):
+        return []
+    header = sources.read_headers(headers, reading)
+    built = dwarf.read(library, names=header.names())
+    # Headers declare what other libraries define, so that only layouts can be compared.
+    verdict = judged(
+        f"abi check headers against {library.name}",
+        replace(header, functions={}),
+        replace(built, functions={}, exports=None),
+        reproduce=options.reproduce,
+        show=options.show,
+    )
+    return [] if verdict.status is Status.MISTRUSTED else [verdict]
 
 
 def _confirmed(

@@ -50,6 +50,16 @@ def read(library: Path, *, names: Iterable[str] | None = None) -> Manifest:
         )
 
 
+def is_there(library: Path) -> bool:
+    """Whether a file is an ELF with debug information.
+
+    Raises:
+        InputError: if it is no ELF, or is damaged.
+    """
+    with elf.opened(library) as file:
+        return elf.guarded(library, lambda: bool(file.has_dwarf_info(strict=True)))
+
+
 def _read(file: Any, names: frozenset[str] | None) -> Manifest:
     if not file.has_dwarf_info(strict=True):
         raise InputError(
