@@ -11,6 +11,7 @@ from hotfire import __version__
 _COMMANDS = {
     "abi": "Compare layouts of a C interface and its mirrors.",
     "evidence": "Read and add to the log of measured figures.",
+    "exact": "Compare two engines, logit by logit.",
     "props": "Fuzz kernels against the reference.",
     "report": "Show a saved verdict.json again.",
     "verify": "Run the main job: binding, kernels, a third party's kernels.",

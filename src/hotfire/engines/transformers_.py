@@ -90,7 +90,7 @@ class TransformersEngine(Sequential[Any]):
         cache = copy.deepcopy(state)
         ids = self._torch.tensor([list(tokens)])
         with self._torch.no_grad(), self._recorded(hidden) as streams:
-            out = self._model(ids, past_key_values=cache, use_cache=True)
+            out = self._model(ids, cache=cache, use_cache=True)
         kept = np.stack([stream[0].numpy() for stream in streams]) if hidden else None
         return Step(cache, out.logits[0].numpy(), kept)
 
@@ -129,8 +129,12 @@ class TransformersEngine(Sequential[Any]):
 
 
 def open_target(name: str, model: str, options: Options) -> TransformersEngine:
-    """Opens `transformers:MODEL`; options n_ctx, n_seqs, n_batch, a probe's sizes."""
+    """Opens `transformers:MODEL`; options n_ctx, n_seqs, n_batch, threads, a probe's sizes.
+
+    One thread unless more are asked for, of the whole process: small models lose by more.
+    """
     sizes = options.sizes()
+    _package()[1].set_num_threads(options.whole("threads", 1))
     config, weights = load(model, options.probe())
     options.finish()
     scope = {"weights": fingerprint(weights), "arithmetic": "float32", **versions()}

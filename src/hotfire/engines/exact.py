@@ -1,0 +1,325 @@
+"""`exact`: two engines along the same tokens, logit by logit, and the verdict on them.
+
+The reference is given prompts and picks its own next tokens; the engine under test is led along
+the same tokens, cut in several ways. A difference beyond the bound of `compare` is named after the
+transition that led to it, and a way that did not walk the transitions which it is there for is
+`mistrusted`, whatever its figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hotfire.engines.compare import (
+    EXEMPT_MAX,
+    Comparison,
+    compare,
+    parting_layer,
+    perplexity,
+    relative_bound,
+    router_ties,
+)
+from hotfire.engines.leading import Led, Walker, lead, stream
+from hotfire.engines.protocol import Engine
+from hotfire.engines.tracks import Prompts, Track, reference_track
+from hotfire.engines.walked import TRANSITIONS, Walked
+from hotfire.verdict import Finding, Severity, Status, Verdict, combine, judge
+
+WALK = -1
+"""Among ways to cut: a walk through all states instead of chunks of a size."""
+
+UNJUDGED_MAX = 0.25
+"""Share of positions behind a router's tie beyond which too little was judged."""
+
+NEEDED = {
+    0: ("prefill to decode", "decode to decode"),
+    1: ("decode to decode",),
+    WALK: TRANSITIONS,
+}
+"""What a way must have walked for a pass to mean something; other sizes need `_CHUNKED`."""
+_CHUNKED = ("chunk to chunk", "prefill to decode")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence:
+    """The first position at which the rule was broken.
+
+    Args:
+        prompt, pos: where.
+        after: the transition that led to the call that computed it.
+        place: that call, in words.
+        worst, bound: largest difference of a logit, and what was allowed.
+        gap: distance of the reference's two largest logits.
+        flipped: whether the argmax differs.
+        layer: where the hidden states part, in words; "" if the engines cannot tell.
+    """
+
+    prompt: int
+    pos: int
+    after: str
+    place: str
+    worst: float
+    bound: float
+    gap: float
+    flipped: bool
+    layer: str = ""
+
+
+@dataclass
+class Outcome:
+    """All that one way of cutting the tracks came to.
+
+    Args:
+        way: chunk size, 0 for whole prompts, or `WALK`.
+        comparisons: one a track.
+        perplexities: of the engine, one a track that is long enough.
+        divergence: the first, if any.
+        transitions: as walked.
+    """
+
+    way: int
+    comparisons: list[Comparison] = field(default_factory=list)
+    perplexities: list[float] = field(default_factory=list)
+    divergence: Divergence | None = None
+    transitions: dict[str, int] = field(default_factory=dict)
+
+    def count(self, pick: Callable[[Comparison], NDArray[np.bool_]]) -> int:
+        """How many positions a mask of the comparison marks."""
+        return int(sum(pick(each).sum() for each in self.comparisons))
+
+    @property
+    def n_positions(self) -> int:
+        """Rows compared."""
+        return sum(len(each.worst) for each in self.comparisons)
+
+    @property
+    def missing(self) -> list[str]:
+        """Transitions that it is there for and did not walk."""
+        return [name for name in NEEDED.get(self.way, _CHUNKED) if not self.transitions.get(name)]
+
+
+def check(
+    reference: Engine,
+    engine: Engine,
+    prompts: Prompts,
+    ways: Sequence[int],
+    *,
+    reproduce: str = "",
+    step: Callable[[str], object] = str,
+) -> Verdict:
+    """Compares an engine with a reference.
+
+    Args:
+        reference, engine: of the same model.
+        prompts: along what.
+        ways: chunk sizes, 0 for whole prompts, `WALK` for a walk; at least one.
+        reproduce: the command line, for findings.
+        step: called with a word before each part of the work.
+    """
+    tracks = []
+    for number, prompt in enumerate(prompts.draw(reference.description.n_vocab)):
+        step(f"reference, prompt {number}")
+        tracks.append(reference_track(reference, prompt, prompts.n_generated))
+    parts = []
+    for way in ways:
+        step(_name(way))
+        outcome = _run(reference, engine, tracks, way, prompts.seed)
+        parts.append(_verdict(outcome, tracks, reproduce))
+    one, other = reference.description, engine.description
+    return combine(
+        f"exact {other.name}",
+        parts,
+        scope={
+            "reference": {"target": one.name, **one.scope},
+            "engine": {"target": other.name, **other.scope},
+            "prompts": f"{prompts.n_prompts} of 1 to {prompts.length_max} tokens, "
+            f"{prompts.n_generated} generated",
+            "seed": prompts.seed,
+        },
+        reproduce=reproduce,
+        measurements={"bound_relative": relative_bound(one, other)},
+        transitions={
+            name: sum(part.transitions.get(name, 0) for part in parts)
+            for name in dict.fromkeys(name for part in parts for name in part.transitions)
+        },
+    )
+
+
+def _run(
+    reference: Engine, engine: Engine, tracks: Sequence[Track], way: int, seed: int
+) -> Outcome:
+    outcome = Outcome(way)
+    walked = Walked(engine)
+    b = relative_bound(reference.description, engine.description)
+    walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
+    for number, track in enumerate(tracks):
+        led = walker.walk(track) if walker else lead(walked, track, way)
+        got, pos = np.concatenate(led.logits), np.array(led.pos)
+        ties = router_ties(track.router_margin, len(track.tokens), b)
+        compared = compare(track.logits[pos], got, b, ties[pos])
+        outcome.comparisons.append(compared)
+        if way != WALK and len(track.tokens) > 1:
+            outcome.perplexities.append(perplexity(got, np.array(track.tokens)))
+        if outcome.divergence is None and compared.wrong.any():
+            found = _divergence(number, int(compared.wrong.argmax()), led, compared)
+            outcome.divergence = replace(found, layer=_layer(reference, engine, track, led, found))
+    outcome.transitions = walked.transitions
+    return outcome
+
+
+def _divergence(number: int, row: int, led: Led, compared: Comparison) -> Divergence:
+    return Divergence(
+        prompt=number,
+        pos=led.pos[row],
+        after=led.after[row],
+        place=_place(led, led.pos[row]),
+        worst=float(compared.worst[row] * compared.bound[row]),
+        bound=float(compared.bound[row]),
+        gap=float(compared.gap[row]),
+        flipped=bool(compared.flipped[row]),
+    )
+
+
+def _place(led: Led, pos: int) -> str:
+    """The call that computed a position, in words."""
+    begin = 0
+    for length in led.calls:
+        if pos < begin + length:
+            return f"token {pos - begin} of a call of {length}"
+        begin += length
+    return "on a walk"
+
+
+def _layer(reference: Engine, engine: Engine, track: Track, led: Led, found: Divergence) -> str:
+    """Where the residual streams part, if both engines can tell."""
+    if not led.calls:
+        return ""
+    want = stream(reference, track, track.calls, found.pos)
+    got = stream(engine, track, led.calls, found.pos)
+    if want is None or got is None or want.shape != got.shape:
+        return ""
+    layer = parting_layer(want, got, reference.description, engine.description)
+    if layer is None:
+        return "none, so the head"
+    kinds = reference.description.layer_kinds
+    return f"{layer - 1} ({kinds[layer - 1]})" if layer else "the embeddings"
+
+
+def _verdict(outcome: Outcome, tracks: Sequence[Track], reproduce: str) -> Verdict:
+    findings = tuple(_findings(outcome, reproduce))
+    status, reason = judge(findings), ""
+    unjudged = outcome.count(lambda each: each.unjudged) / outcome.n_positions
+    if status is Status.PASSED and unjudged > UNJUDGED_MAX:
+        status = Status.UNSETTLED
+        reason = f"{unjudged:.0%} of positions come after a router's tie; take more prompts"
+    elif status is Status.PASSED and outcome.missing:
+        status = Status.MISTRUSTED
+        reason = f"never walked: {', '.join(outcome.missing)}; it says nothing about those"
+    return Verdict(
+        name=_name(outcome.way),
+        status=status,
+        findings=findings,
+        measurements=_measurements(outcome, tracks),
+        transitions=outcome.transitions,
+        reason=reason,
+        reproduce=reproduce,
+    )
+
+
+def _name(way: int) -> str:
+    return {0: "whole prompts", WALK: "walk"}.get(way, f"ubatch {way}")
+
+
+def _measurements(outcome: Outcome, tracks: Sequence[Track]) -> dict[str, Any]:
+    kl = np.concatenate([each.kl for each in outcome.comparisons])
+    worst = np.concatenate([each.worst for each in outcome.comparisons])
+    figures: dict[str, Any] = {
+        "n_positions": len(worst),
+        "worst_of_bound": float(worst.max()),
+        "n_wrong": outcome.count(lambda each: each.wrong),
+        "n_flips": outcome.count(lambda each: each.flipped),
+        "n_exempt": outcome.count(lambda each: each.exempt),
+        "n_unjudged": outcome.count(lambda each: each.unjudged),
+        "kl_mean": float(kl.mean()),
+        "kl_max": float(kl.max()),
+    }
+    if outcome.perplexities:
+        long = [track for track in tracks if len(track.tokens) > 1]
+        want = [perplexity(track.logits, np.array(track.tokens)) for track in long]
+        figures["perplexity"] = _geometric_mean(outcome.perplexities, long)
+        figures["perplexity_reference"] = _geometric_mean(want, long)
+    return figures
+
+
+def _geometric_mean(perplexities: Sequence[float], tracks: Sequence[Track]) -> float:
+    """The perplexity of all tracks together, each weighted by its tokens."""
+    weights = [len(track.tokens) - 1 for track in tracks]
+    return float(np.exp(np.average(np.log(perplexities), weights=weights)))
+
+
+def _findings(outcome: Outcome, reproduce: str) -> list[Finding]:
+    found: list[Finding] = []
+    n_exempt = outcome.count(lambda each: each.exempt)
+    if outcome.divergence is not None:
+        found.append(_difference(outcome, outcome.divergence, reproduce))
+    if n_exempt > max(1, EXEMPT_MAX * outcome.n_positions):
+        found.append(
+            Finding(
+                rule="TOO_MANY_EXEMPTIONS",
+                severity=Severity.SILENT_WRONG,
+                message=f"{n_exempt} of {outcome.n_positions} positions are near ties that went "
+                f"the other way; at most {EXEMPT_MAX:.1%} may, or one",
+                remedy="take more prompts; if it stays, the engine is less exact than its "
+                "arithmetic allows",
+                reproduce=reproduce,
+            )
+        )
+    return found
+
+
+def _difference(outcome: Outcome, at: Divergence, reproduce: str) -> Finding:
+    rule = re.sub(r"\W+", "_", at.after.partition(",")[0]).upper()
+    if at.after == "start":
+        rule = "INSIDE_CALL" if at.pos else "FIRST_TOKEN"
+    elif ", beside others" in at.after:
+        rule += "_BESIDE_OTHERS"
+    flip = "another token wins" if at.flipped else "the same token wins"
+    where = f"; hidden states part at layer {at.layer}" if at.layer else ""
+    return Finding(
+        rule=rule,
+        severity=Severity.SILENT_WRONG,
+        message=f"prompt {at.prompt}, position {at.pos}, {at.place}, after {at.after}: a logit is "
+        f"off by {at.worst:.3g}, allowed {at.bound:.3g}; {flip}, the reference's margin is "
+        f"{at.gap:.3g}{where}; {outcome.count(lambda each: each.wrong)} positions are wrong",
+        remedy=_remedy(at),
+        reproduce=reproduce,
+        subject={"way": _name(outcome.way), "layer": at.layer},
+    )
+
+
+def _remedy(at: Divergence) -> str:
+    """Where to look first."""
+    looks = {
+        "chunk to chunk": "what a chunk takes over from the one before it: convolution, S, keys",
+        "prefill to decode": "what a prefill leaves: the last gate, the convolution's history",
+        "decode to decode": "what one token leaves to the next",
+        "decode to prefill": "what a chunk takes over after single tokens",
+        "rollback to next": "what going back restores: S and the convolution, not only keys",
+        "restore to next": "what is saved",
+        "copy to next": "what is copied",
+        "evict to reuse": "what a new sequence finds in a used slot",
+    }
+    transition, _, others = at.after.partition(",")
+    if others:
+        return "whose state each row of a batch reads, and then: " + looks.get(transition, "")
+    if transition in looks:
+        return f"look at {looks[transition]}"
+    power = at.pos & -at.pos
+    hint = f"; {at.pos} is a multiple of {power}, if the engine cuts there" if power > 3 else ""
+    return f"look at how a call computes its own tokens: positions, mask, chunks{hint}"
