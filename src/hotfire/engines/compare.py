@@ -105,7 +105,8 @@ class Comparison:
     def exempt(self) -> NDArray[np.bool_]:
         """[n] positions that differ legally: a near tie of logits or of experts."""
         at = np.arange(len(self.worst))
-        return (at == self._end) | (self.flipped & ~self._beyond & (at < self._end))
+        tie: NDArray[np.bool_] = at == self._end
+        return tie | (self.flipped & ~self._beyond & (at < self._end))
 
     @property
     def unjudged(self) -> NDArray[np.bool_]:

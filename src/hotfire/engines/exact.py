@@ -28,11 +28,14 @@ from hotfire.engines.compare import (
 from hotfire.engines.leading import Led, Walker, lead, stream
 from hotfire.engines.protocol import Engine
 from hotfire.engines.tracks import Prompts, Track, reference_track
-from hotfire.engines.walked import TRANSITIONS, Walked
+from hotfire.engines.walked import START, TRANSITIONS, Walked
 from hotfire.verdict import Finding, Severity, Status, Verdict, combine, judge
 
 WALK = -1
 """Among ways to cut: a walk through all states instead of chunks of a size."""
+
+BEGINNINGS = (START, "evict to reuse")
+"""Transitions to position 0: a fault that shows later in such a call is not theirs."""
 
 UNJUDGED_MAX = 0.25
 """Share of positions behind a router's tie beyond which too little was judged."""
@@ -126,10 +129,10 @@ def check(
     for number, prompt in enumerate(prompts.draw(reference.description.n_vocab)):
         step(f"reference, prompt {number}")
         tracks.append(reference_track(reference, prompt, prompts.n_generated))
-    parts = []
+    parts, walked = [], Walked(engine)
     for way in ways:
         step(_name(way))
-        outcome = _run(reference, engine, tracks, way, prompts.seed)
+        outcome = _run(reference, walked, tracks, way, prompts.seed)
         parts.append(_verdict(outcome, tracks, reproduce))
     one, other = reference.description, engine.description
     return combine(
@@ -152,11 +155,10 @@ def check(
 
 
 def _run(
-    reference: Engine, engine: Engine, tracks: Sequence[Track], way: int, seed: int
+    reference: Engine, walked: Walked, tracks: Sequence[Track], way: int, seed: int
 ) -> Outcome:
-    outcome = Outcome(way)
-    walked = Walked(engine)
-    b = relative_bound(reference.description, engine.description)
+    outcome, before = Outcome(way), walked.transitions
+    b = relative_bound(reference.description, walked.description)
     walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
     for number, track in enumerate(tracks):
         led = walker.walk(track) if walker else lead(walked, track, way)
@@ -168,8 +170,9 @@ def _run(
             outcome.perplexities.append(perplexity(got, np.array(track.tokens)))
         if outcome.divergence is None and compared.wrong.any():
             found = _divergence(number, int(compared.wrong.argmax()), led, compared)
-            outcome.divergence = replace(found, layer=_layer(reference, engine, track, led, found))
-    outcome.transitions = walked.transitions
+            outcome.divergence = replace(found, layer=_layer(reference, walked, track, led, found))
+    after = walked.transitions
+    outcome.transitions = {name: after[name] - before.get(name, 0) for name in after}
     return outcome
 
 
@@ -285,8 +288,8 @@ def _findings(outcome: Outcome, reproduce: str) -> list[Finding]:
 
 def _difference(outcome: Outcome, at: Divergence, reproduce: str) -> Finding:
     rule = re.sub(r"\W+", "_", at.after.partition(",")[0]).upper()
-    if at.after == "start":
-        rule = "INSIDE_CALL" if at.pos else "FIRST_TOKEN"
+    if at.pos and at.after.partition(",")[0] in BEGINNINGS:
+        rule = "INSIDE_CALL"
     elif ", beside others" in at.after:
         rule += "_BESIDE_OTHERS"
     flip = "another token wins" if at.flipped else "the same token wins"
@@ -316,6 +319,8 @@ def _remedy(at: Divergence) -> str:
         "evict to reuse": "what a new sequence finds in a used slot",
     }
     transition, _, others = at.after.partition(",")
+    if at.pos and transition in BEGINNINGS:
+        transition = ""
     if others:
         return "whose state each row of a batch reads, and then: " + looks.get(transition, "")
     if transition in looks:

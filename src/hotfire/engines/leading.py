@@ -50,25 +50,17 @@ def cuts(track: Track, n_ubatch: int) -> list[int]:
     return [size] * whole + [rest] * bool(rest) + [1] * (len(track.tokens) - track.n_prompt)
 
 
-def lead(engine: Engine, track: Track, n_ubatch: int) -> Led:
+def lead(engine: Walked, track: Track, n_ubatch: int) -> Led:
     """Leads an engine straight along a track, in calls as `cuts` says."""
     led = Led(calls=cuts(track, n_ubatch))
     engine.seq_remove(0)
-    at, before = 0, 0
+    at = 0
     for length in led.calls:
         rows = decode(engine, [Span(0, at, track.tokens[at : at + length], "all")])
-        led.add(rows, at, length, _step(before, length))
-        at, before = at + length, length
+        led.add(rows, at, length, engine.stepped[0])
+        at += length
     engine.seq_remove(0)
     return led
-
-
-def _step(before: int, now: int) -> str:
-    if not before:
-        return "start"
-    if before > 1:
-        return "chunk to chunk" if now > 1 else "prefill to decode"
-    return "decode to prefill" if now > 1 else "decode to decode"
 
 
 class Walker:
@@ -103,7 +95,7 @@ class Walker:
     def walk(self, track: Track) -> Led:
         """Walks until the track's last token was computed."""
         self.track, self.led = track, Led()
-        self.seq, self.at, self.before, self.after = 0, 0, 0, "start"
+        self.seq, self.at = 0, 0
         self.others: dict[int, int] = {}
         self._may_restart = True
         self._clear()
@@ -131,12 +123,11 @@ class Walker:
         tokens = self.track.tokens[self.at : self.at + size]
         if not tokens:
             return
-        after = self.after or _step(self.before, len(tokens))
         spans = [Span(self.seq, self.at, tokens, "all"), *self._neighbours()]
         rows = decode(self.engine, spans)
         beside = ", beside others" if len(spans) > 1 else ""
-        self.led.add(rows, self.at, len(tokens), after + beside)
-        self.at, self.before, self.after = self.at + len(tokens), len(tokens), ""
+        self.led.add(rows, self.at, len(tokens), self.engine.stepped[self.seq] + beside)
+        self.at += len(tokens)
 
     def _neighbours(self) -> list[Span]:
         spans = []
@@ -159,7 +150,7 @@ class Walker:
         decode(self.engine, [Span(self.seq, self.at, self._noise(size), "none")])
         to = max(1, self.at - int(self.rng.integers(0, 4)))
         if self.engine.seq_remove(self.seq, to):
-            self.at, self.after = to, "rollback to next"
+            self.at = to
         else:
             self._refuses = True
             self._may_restart = True
@@ -173,7 +164,7 @@ class Walker:
         else:
             self.engine.seq_restore(target, self.engine.seq_save(self.seq))
         self.engine.seq_remove(self.seq)
-        self.seq, self.after = target, "copy to next" if copied else "restore to next"
+        self.seq = target
 
     def _start_again(self) -> None:
         """The sequence from its beginning, in the slot that it has used; once a track."""
@@ -181,7 +172,7 @@ class Walker:
             return
         self._may_restart = False
         self.engine.seq_remove(self.seq)
-        self.at, self.after = 0, "evict to reuse"
+        self.at = 0
 
     def _change_neighbours(self) -> None:
         """A neighbour joins, or the one that is there leaves."""

@@ -29,6 +29,9 @@ TRANSITIONS = (
 )  # fmt: skip
 """The transitions that every engine can be walked through, without its own modes."""
 
+START = "start"
+"""What a sequence that never was does first; no transition."""
+
 _OWN = "transition "
 _STEPS = {
     ("chunk", "decode"): "prefill to decode",
@@ -43,6 +46,9 @@ class Walked:
 
     Args:
         engine: the engine; closing this closes it.
+
+    Attributes:
+        stepped: for each sequence of the last decode, the transition that led to it, or `START`.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -51,6 +57,7 @@ class Walked:
         self._last: dict[int, str] = {}
         self._evicted: set[int] = set()
         self._running: frozenset[int] = frozenset()
+        self.stepped: dict[int, str] = {}
 
     @property
     def transitions(self) -> dict[str, int]:
@@ -76,18 +83,22 @@ class Walked:
             self._counts["join"] += len(now - self._running)
             self._counts["leave"] += len(self._running - now)
         self._running = now
+        self.stepped = {}
         for seq_id, n_tokens in zip(ids.tolist(), counts.tolist(), strict=True):
             self._step(seq_id, "chunk" if n_tokens > 1 else "decode")
         return rows
 
     def _step(self, seq_id: int, kind: str) -> None:
         before = self._last.get(seq_id)
-        if before is None and seq_id in self._evicted:
-            self._counts["evict to reuse"] += 1
-        elif before in ("restore", "copy", "rollback"):
-            self._counts[f"{before} to next"] += 1
+        if before in ("restore", "copy", "rollback"):
+            name = f"{before} to next"
         elif before is not None:
-            self._counts[_STEPS[before, kind]] += 1
+            name = _STEPS[before, kind]
+        else:
+            name = "evict to reuse" if seq_id in self._evicted else START
+        self.stepped[seq_id] = name
+        if name != START:
+            self._counts[name] += 1
         self._evicted.discard(seq_id)
         self._last[seq_id] = kind
 
