@@ -61,7 +61,7 @@ def wheel(requirement: str, *wanted: str) -> Path:
 def sdist(name: str, version: str, *wanted: str) -> Path:
     """A source distribution, unpacked and never built: pip would run its build to read its name."""
     requirement = f"{name}=={version}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=:all:"]
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"--no-binary={name}"]
     archive = _download([*command, requirement], CACHE / requirement, requirement)
     return _unpacked(archive, wanted)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from hotfire.abi.checks import versions
+from hotfire.abi.readers import elf
 from hotfire.cli import main
 
 HEADER = """
@@ -98,3 +101,44 @@ def test_mirror_may_be_compared_with_the_library_alone(folder: Path) -> None:
     assert {"RECORD_SIZE", "FIELD_WIDTH"} <= {
         f["rule"] for f in json.loads(done.stdout)["findings"]
     }
+
+
+def wheel_of(folder: Path, tag: str) -> Path:
+    """A wheel with one library that needs a recent glibc."""
+    (folder / "needs.c").write_text(
+        "#include <pthread.h>\nvoid *run(void *p) { return p; }\n"
+        "int start(pthread_t *t) { return pthread_create(t, 0, run, 0); }\n"
+    )
+    command = ["cc", "-shared", "-fPIC", "-o", "needs.so", "needs.c", "-lpthread"]
+    subprocess.run(command, cwd=folder, check=True)
+    path = folder / f"thing-1.0-py3-none-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(folder / "needs.so", "thing/needs.so")
+        archive.writestr("thing/text.so", "not a library")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"), [("manylinux1_x86_64", 1), ("manylinux_2_999_x86_64", 0), ("linux_x86_64", 0)]
+)
+def test_wheel_must_keep_the_promise_of_its_tag(tag: str, code: int, tmp_path: Path) -> None:
+    """A library that needs a newer glibc than the tag promises; nothing is loaded."""
+    path = wheel_of(tmp_path, tag)
+    needed = versions.needed_glibc(elf.read(tmp_path / "needs.so"))
+    if needed is None or needed[0] <= (2, 5):
+        pytest.skip("this machine's own glibc is as old as the tag")
+    done = CliRunner().invoke(main, ["abi", "check", "--wheel", str(path), "--format", "json"])
+    tree = json.loads(done.stdout)
+    assert done.exit_code == code
+    assert tree["measurements"]["n_libraries"] == 1
+    said = {f["needs"] for f in tree["findings"]}
+    assert said == ({f"GLIBC_{needed[0][0]}.{needed[0][1]}"} if code else set())
+
+
+def test_damaged_wheel_is_one_error(tmp_path: Path) -> None:
+    """An archive that is cut."""
+    path = wheel_of(tmp_path, "manylinux1_x86_64")
+    path.write_bytes(path.read_bytes()[:200])
+    done = CliRunner().invoke(main, ["abi", "check", "--wheel", str(path)])
+    assert done.exit_code == 2
+    assert "damaged archive" in done.output

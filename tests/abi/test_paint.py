@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from hotfire.abi import target
 from hotfire.abi.manifest import Manifest
 from hotfire.abi.readers import paint
+from hotfire.cli import main
 from hotfire.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -94,3 +96,13 @@ def test_function_that_is_not_there_is_one_error(library: Path) -> None:
     """A header newer than the library."""
     with pytest.raises(InputError, match="undefined symbol: absent"):
         paint.paint(library, ["absent"])
+
+
+def test_command_line_paints_without_a_mirror(library: Path, tmp_path: Path) -> None:
+    """`hotfire abi check --paint`: the header is what is checked."""
+    shorter = PARAMS.replace("int tail;", "")
+    for text, code in ((PARAMS, 0), (shorter, 1)):
+        (tmp_path / "api.h").write_text(text + DECLARED)
+        words = ["--header", str(tmp_path / "api.h"), "--library", str(library), "--paint"]
+        done = CliRunner().invoke(main, ["abi", "check", *words])
+        assert done.exit_code == code, done.output
