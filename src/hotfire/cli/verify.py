@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,12 +14,16 @@ from hotfire import __version__, evidence
 from hotfire.cli.options import command_line, verdict_command
 from hotfire.cli.progress import Progress
 from hotfire.errors import InputError, LibraryError
-from hotfire.verdict import Severity, Status, Verdict, combine, judge
+from hotfire.verdict import Status, Verdict, combine, judge
 
 PROVIDERS = ("hotfire", "ggml")
 
 ALARMS = ("rms_norm_short_sum", "matvec_q8_0_reads_past_end", "rms_norm_never_returns")
 """Mutants that must be found before a pass means anything: a wrong value, a fault, a hang."""
+
+
+if TYPE_CHECKING:
+    from hotfire.abi.manifest import Manifest
 
 
 @click.command()
@@ -81,7 +85,7 @@ def check_binding() -> Verdict:
     """Our own binding against the header's manifest, the library's DWARF and its layout table."""
     from hotfire import lib
     from hotfire.abi import manifest
-    from hotfire.abi.checks import compare
+    from hotfire.abi.build import drift
     from hotfire.abi.layout import compare_layout
     from hotfire.abi.readers import dwarf
 
@@ -89,33 +93,31 @@ def check_binding() -> Verdict:
     mirror = lib.mirror()
     saved = library.path.parent / "hotfire.manifest.json"
     header = manifest.load(saved.read_text(encoding="utf-8"), saved.name)
-    names = {*header.record_names, *header.enums, *header.functions}
-    sides = {"header": header, "debug information": dwarf.read(library.path, names=names)}
-    parts = []
-    for name, side in sides.items():
-        findings = tuple(compare(mirror, side))
-        parts.append(
-            Verdict(
-                name=f"binding against the {name}",
-                status=judge(findings),
-                findings=tuple(each for each in findings if each.severity is not Severity.INFO),
-                measurements={
-                    "n_records": len(side.records),
-                    "n_functions": len(side.functions),
-                },
-            )
-        )
+    built = dwarf.read(library.path, names=header.names())
     entries = list(lib.layout(library.ffi, library.lib))
-    stale = tuple(compare_layout(mirror, entries))
-    parts.append(
-        Verdict(
-            name="binding against the loaded library's own table",
-            status=judge(stale),
-            findings=stale,
-            measurements={"n_entries": len(entries)},
-        )
+    sides = (
+        ("header", drift(mirror, header), _counts(header)),
+        ("debug information", drift(mirror, built), _counts(built)),
+        (
+            "loaded library's own table",
+            compare_layout(mirror, entries),
+            {"n_entries": len(entries)},
+        ),
     )
+    parts = [
+        Verdict(
+            name=f"binding against the {name}",
+            status=judge(findings),
+            findings=tuple(findings),
+            measurements=counts,
+        )
+        for name, findings, counts in sides
+    ]
     return combine("binding", parts, reproduce="hotfire verify")
+
+
+def _counts(side: Manifest) -> dict[str, int]:
+    return {"n_records": len(side.records), "n_functions": len(side.functions)}
 
 
 def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Iterator[Verdict]:
