@@ -4,6 +4,8 @@ One anonymous file holds `N_SLOTS` slots. A slot is a guard page, `capacity` byt
 The parent maps the file plainly and fills operands in; the process that runs kernels maps it with
 the guard pages inaccessible, so that one byte past an operand's end (placed "end") or before its
 start (placed "start") faults. On the open side lies a pad of 0xFF, NaN in every float format.
+Placed "shifted" it lies one element past the page's start, as little aligned as it may be: rows of
+whole vectors would else always be aligned to a vector.
 """
 
 from __future__ import annotations
@@ -50,20 +52,20 @@ class Arena:
         self._memory = mmap.mmap(self.fd, size)
         self.bytes: Bytes = np.frombuffer(self._memory, dtype=np.uint8)
 
-    def place(self, slot: int, n_bytes: int, side: str) -> Placement:
-        """The place of an operand whose guarded side is `side`, "end" or "start".
+    def place(self, slot: int, n_bytes: int, side: str, alignment: int = 1) -> Placement:
+        """The place of an operand whose guarded side is `side`, "end", "start" or "shifted".
 
         Raises:
             InputError: if the operand is larger than a slot less its pad, or there is no such slot.
         """
-        if n_bytes + PAD > self.capacity or slot >= N_SLOTS:
+        if n_bytes + alignment + PAD > self.capacity or slot >= N_SLOTS:
             raise InputError(
                 f"operand {slot} of {n_bytes} bytes does not fit {N_SLOTS} slots of "
                 f"{self.capacity - PAD} bytes; use a smaller case"
             )
         first = slot * slot_size(self.capacity) + PAGE
-        offset = first + self.capacity - n_bytes if side == "end" else first
-        return Placement(slot, offset, n_bytes)
+        offsets = {"end": self.capacity - n_bytes, "start": 0, "shifted": alignment}
+        return Placement(slot, first + offsets[side], n_bytes)
 
     def view(self, place: Placement) -> Bytes:
         """The operand's bytes, writable."""
@@ -72,7 +74,7 @@ class Arena:
     def pad(self, place: Placement) -> Bytes:
         """The pad on the operand's open side."""
         first = place.slot * slot_size(self.capacity) + PAGE
-        if place.offset == first:
+        if place.offset - first < PAD:
             after = place.offset + place.n_bytes
             return self.bytes[after : after + PAD]
         return self.bytes[place.offset - PAD : place.offset]

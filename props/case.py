@@ -12,7 +12,7 @@ from hotfire.props.fills import FILLS, fill
 from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Operation, Values
 
-SIDES = ("end", "start")
+SIDES = ("end", "start", "shifted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Case:
         scalars: each scalar of the operation.
         fill: how the inputs are drawn, a name of `fills.FILLS` or of the operation's own fills.
         seed: of the draw.
-        side: which side of each operand touches the inaccessible page.
+        side: which side of each operand touches the inaccessible page, or lies an element off it.
         in_place: whether the outputs lie on the inputs that the operation names.
         mistake: what is wrong with the call on purpose, as `mistakes.of` names it, or "".
     """

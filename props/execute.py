@@ -140,7 +140,8 @@ def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[st
         if case.in_place and operand in subject.operation.outputs and operand.in_place:
             places[operand.name] = places[operand.in_place]
             continue
-        place = arena.place(slot, operand.format.n_bytes(operand.shape(case.sizes)), case.side)
+        n_bytes = operand.format.n_bytes(operand.shape(case.sizes))
+        place = arena.place(slot, n_bytes, case.side, operand.format.alignment)
         arena.pad(place)[:] = PAD_BYTE
         arena.view(place)[:] = _initial(operand, case, stored)
         places[operand.name] = place
@@ -159,7 +160,8 @@ def _place_workspace(subject: Subject, case: Case) -> Placement:
     arena = subject.runner.arena
     asked = measure(subject.operation.workspace, case.sizes)
     n_bytes = -(-asked // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
-    place = arena.place(len(subject.operation.operands), n_bytes, case.side)
+    slot = len(subject.operation.operands)
+    place = arena.place(slot, n_bytes, case.side, WORKSPACE_ALIGNMENT)
     arena.pad(place)[:] = PAD_BYTE
     arena.view(place)[:] = PAD_BYTE
     return place
