@@ -2,7 +2,8 @@
  * mutants.h: what the library hotfire_mutants exports on top of hotfire.h.
  *
  * A mutant is a planted bug in one operation's kernels. All are off until one is selected, for the
- * whole process: select while no kernel runs. No shipped library has these functions.
+ * whole process: select while no kernel runs. No library that computes for others has these
+ * functions; hotfire_emulator, which runs kernels to check them, has.
  */
 #ifndef HOTFIRE_MUTANTS_H
 #define HOTFIRE_MUTANTS_H

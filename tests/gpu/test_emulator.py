@@ -35,6 +35,7 @@ MUTANT_RULES = {
     "reads_past_row": {"global_out_of_bounds"},
     "shared_index_off_by_one": {"shared_out_of_bounds"},
     "shared_left_unset": {"shared_uninitialised"},
+    "wide_loads_unaligned": {"misaligned"},
 }
 EMULATED = [each for each in mutants.mutants() if each.provider.startswith("emulator")]
 

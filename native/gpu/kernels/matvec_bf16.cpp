@@ -5,6 +5,8 @@
 #include "reduce.hpp"
 
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_reads_past_row, "a row is read one element past its end");
+HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_wide_loads_unaligned,
+               "16 bytes are loaded at once, wherever the operands lie");
 
 using namespace hotfire::gpu;
 
@@ -51,7 +53,8 @@ HOTFIRE_KERNEL(matvec_bf16, ROWS, const uint16_t *weight, const float *x, float 
         rows[r] = weight + (first + r < n_rows ? first + r : n_rows - 1) * n_cols;
 
     const int64_t start = thread_index() * STEP;
-    if (n_cols % STEP == 0 && is_wide(weight) && is_wide(x)) {
+    const bool wide = (is_wide(weight) && is_wide(x)) || matvec_bf16_wide_loads_unaligned;
+    if (n_cols % STEP == 0 && wide) {
         HOTFIRE_NO_UNROLL
         for (int64_t k = start; k < n_cols; k += BLOCK_SIZE * STEP) {
             const Columns part = load_wide(x + k);
