@@ -22,7 +22,8 @@ from hotfire.props.provider import Fault
 LIBRARY = "libhotfire_emulator.so"
 WAVE_SIZES = (32, 64)
 
-_CDEF = """
+CDEF = (
+    """
 const char *hotfire_emulator_kernel(uint64_t index);
 int32_t hotfire_emulator_configure(uint32_t wave_size, uint64_t seed);
 void hotfire_emulator_buffer(const char *name, void *data, uint64_t n_bytes, int32_t writable);
@@ -32,6 +33,9 @@ const char *hotfire_emulator_rule(void);
 const char *hotfire_emulator_message(void);
 uint64_t hotfire_emulator_address(void);
 """
+    + lib.MUTANTS_CDEF
+)
+"""What the emulator's header and native/core/mutants.h declare."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Emulator:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or lib.path(LIBRARY)
         self._ffi: Any = cffi.FFI()
-        self._ffi.cdef(_CDEF + lib.MUTANTS_CDEF)
+        self._ffi.cdef(CDEF)
         try:
             self.lib: Any = self._ffi.dlopen(str(self.path))
         except OSError as error:
