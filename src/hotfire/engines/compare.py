@@ -12,7 +12,7 @@ product, mixing, second product), independent of one another: sqrt(4) = 2. Each 
 earlier errors on with a gain of about 1; taken as fully correlated they add up to 2 n_layers + 1.
 The largest of some 10^7 normal errors is 6 standard deviations: 6 * 2 = 12.
 
-u and K are those of both engines together. tests/engines/test_bound.py measures the ratio of the
+u and K are those of both engines together. tests/engines/test_exact.py measures the ratio of the
 worst error to it: 0.1 to 0.3 for transformers in f32 on probes of 4 to 24 layers.
 
 Another argmax is legal only if the reference's own logits for the two ids differ by at most twice

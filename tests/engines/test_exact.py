@@ -1,0 +1,219 @@
+"""`exact`: right engines pass, every planted fault is found and named."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hotfire.cli import main
+from hotfire.engines import open_engine
+from hotfire.engines.compare import compare, perplexity, relative_bound
+from hotfire.engines.exact import WALK, check
+from hotfire.engines.faults import FAULTS
+from hotfire.engines.tracks import Prompts
+from hotfire.engines.walked import TRANSITIONS
+from hotfire.verdict import Status
+
+SMALL = "probe,n_layers=4,n_vocab=128"
+MOE = f"{SMALL},n_experts=4"
+PROMPTS = Prompts(n_prompts=6, length_max=150, n_generated=8)
+
+
+def run(one, other, ways=(0, 64), prompts=PROMPTS):
+    with open_engine(one) as reference, open_engine(other) as engine:
+        return check(reference, engine, prompts, ways)
+
+
+def part(verdict, name):
+    return next(each for each in verdict.parts if each.name == name)
+
+
+@pytest.mark.parametrize("model", [SMALL, MOE])
+def test_a_right_engine_passes_every_walk(model):
+    """float64 against itself within float64's own bound, through all transitions."""
+    verdict = run(f"numpy:{model}", f"numpy:{model}", (0, 1, 4, 64, WALK))
+    assert verdict.status is Status.PASSED
+    walked = part(verdict, "walk").transitions
+    assert all(walked[name] for name in TRANSITIONS)
+    assert sum(each.measurements["n_exempt"] for each in verdict.parts) == 0
+
+
+def test_the_hash_engine_is_exact():
+    verdict = run("hash:", "hash:", (0, 1, 7, WALK))
+    assert verdict.status is Status.PASSED
+    assert verdict.measurements["bound_relative"] == 0
+    assert run("hash:", "hash:seed=1", (0,)).status is Status.FAILED
+
+
+WHERE = {
+    "history_lost_at_chunk_start": ("INSIDE_CALL", "0 (linear_attention)"),
+    "final_gate_at_wrong_index": ("PREFILL_TO_DECODE", "0 (linear_attention)"),
+    "rope_over_whole_head": ("INSIDE_CALL", "3 (full_attention)"),
+    "slot_not_cleared": ("EVICT_TO_REUSE", "0 (linear_attention)"),
+    "rollback_keeps_state": ("ROLLBACK_TO_NEXT", ""),
+    "conv_of_neighbour": ("BESIDE_OTHERS", ""),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_and_named(fault):
+    """By the transition after which it shows, and by the layer where hidden states part."""
+    verdict = run(f"numpy:{SMALL}", f"numpy:{SMALL},fault={fault}", (0, WALK))
+    found = verdict.all_findings()
+    rule, layer = WHERE[fault]
+    assert verdict.status is Status.FAILED
+    assert rule in found[0].rule
+    assert found[0].subject["layer"] == layer
+
+
+@pytest.mark.parametrize("chunk", [512, 64, 4])
+def test_history_lost_at_chunk_starts(chunk):
+    """T = 500: the perplexity at ubatch 512 is right to the last digit for every chunk size that
+    it does not cut, and the transitions say why that proves nothing.
+    """
+    prompts = Prompts(n_prompts=1, length_max=500, n_generated=2)
+    fault = f"numpy:{SMALL},fault=history_lost_at_chunk_start,chunk={chunk}"
+    verdict = run(f"numpy:{SMALL}", fault, (1, 4, 64, 512), prompts)
+    assert verdict.status is Status.FAILED
+    assert part(verdict, "ubatch 1").status is Status.PASSED  # single tokens keep their history
+    assert part(verdict, "ubatch 4").findings[0].rule == "CHUNK_TO_CHUNK"
+    assert part(verdict, "ubatch 64").status is Status.FAILED
+    whole = part(verdict, "ubatch 512")
+    if chunk == 512:
+        figures = whole.measurements
+        assert figures["perplexity"] == figures["perplexity_reference"]
+        assert figures["n_wrong"] == 0
+        assert whole.transitions["chunk to chunk"] == 0
+        assert whole.status is Status.MISTRUSTED
+        assert "chunk to chunk" in whole.reason
+    else:
+        assert whole.findings[0].rule == "INSIDE_CALL"
+        assert f"position {chunk}," in whole.findings[0].message
+    assert part(verdict, "ubatch 4").measurements["n_flips"] > 200
+
+
+def test_a_right_engine_at_ubatch_512_is_mistrusted_too():
+    """A way that walked nothing proves nothing, also where there is nothing to find."""
+    verdict = run(f"numpy:{SMALL}", f"numpy:{SMALL}", (512,))
+    assert verdict.status is Status.MISTRUSTED
+
+
+@pytest.mark.parametrize("model", [SMALL, MOE, "probe,n_layers=8,n_vocab=128"])
+def test_transformers_is_within_the_bound(model):
+    """And not far within it: the bound is between 2 and 30 times the worst difference."""
+    pytest.importorskip("transformers")
+    verdict = run(f"numpy:{model}", f"transformers:{model}", (0, 64), PROMPTS)
+    assert verdict.status is Status.PASSED
+    worst = max(each.measurements["worst_of_bound"] for each in verdict.parts)
+    assert 1 / 30 < worst < 1 / 2
+    assert 1e-5 < verdict.measurements["bound_relative"] < 1e-3
+
+
+def test_transformers_walks():
+    pytest.importorskip("transformers")
+    prompts = Prompts(n_prompts=4, length_max=120, n_generated=2)
+    verdict = run(f"numpy:{SMALL}", f"transformers:{SMALL}", (WALK,), prompts)
+    assert verdict.status in (Status.PASSED, Status.MISTRUSTED)
+    assert not verdict.all_findings()
+    assert verdict.transitions["rollback to next"]
+
+
+def test_transformers_gives_the_residual_stream():
+    """Layer by layer as the float64 model has it."""
+    pytest.importorskip("transformers")
+    from hotfire.engines import Batch, Span
+
+    streams = []
+    for kind in ("numpy", "transformers"):
+        with open_engine(f"{kind}:{SMALL}") as engine:
+            batch = Batch.of([Span(0, 0, list(range(20)), "all")], hidden=True)
+            streams.append(engine.decode(batch).hidden)
+    assert streams[0].shape == streams[1].shape == (20, 5, 64)
+    assert np.abs(streams[0] - streams[1]).max() < 1e-4
+
+
+def rows(*tops):
+    return np.array([[top, 1.0, 0.0, 0.0] for top in tops])
+
+
+def test_the_rule_by_hand():
+    """Bound 0.1 of the RMS: off by less, off by more, flipped inside twice the bound, NaN."""
+    want = np.array([[2.0, 1.0, 0.0, 0.0], [1.02, 1.0, 0.0, 0.0], [1.02, 1.0, 0.0, 0.0]])
+    got = want + np.array([[0.05, 0, 0, 0], [-0.03, 0, 0, 0], [0, 0, 0, np.nan]])
+    found = compare(want, got, 0.1, np.zeros(3, dtype=bool))
+    assert found.wrong.tolist() == [False, False, True]
+    assert found.flipped.tolist() == [False, True, False]
+    assert found.exempt.tolist() == [False, True, False]
+    assert found.bound[0] == pytest.approx(0.1 * np.sqrt(5 / 4))
+    assert found.worst[0] == pytest.approx(0.05 / found.bound[0])
+
+
+def test_a_router_s_tie_explains_only_what_begins_there():
+    want, got = rows(2, 2, 2, 2), rows(2, 9, 9, 9)
+    at = np.array([False, True, False, False])
+    found = compare(want, got, 0.1, at)
+    assert not found.wrong.any()
+    assert found.exempt.tolist() == [False, True, False, False]
+    assert found.unjudged.tolist() == [False, False, True, True]
+    earlier = compare(want, got, 0.1, np.array([True, False, False, False]))
+    assert earlier.wrong.tolist() == [False, True, True, True]
+
+
+def test_perplexity_by_hand():
+    """Two ids of equal weight: 2; certain of the right one: 1."""
+    tokens = np.array([0, 1, 0])
+    assert perplexity(np.zeros((3, 2)), tokens) == pytest.approx(2)
+    sure = np.array([[0.0, 99.0], [99.0, 0.0], [0.0, 0.0]])
+    assert perplexity(sure, tokens) == pytest.approx(1)
+
+
+def test_the_bound_by_hand():
+    """12 * 17 * (2^-24 sqrt(128) + 2^-24), 8 layers, one f32 engine and an exact one."""
+    with (
+        open_engine("hash:") as exact,
+        open_engine("numpy:probe,n_vocab=16") as engine,
+    ):
+        found = relative_bound(exact.description, engine.description)
+    assert found == pytest.approx(12 * 17 * 2.0**-53 * (np.sqrt(128) + 1))
+
+
+def test_prompts_have_the_edges():
+    lengths = [len(prompt) for prompt in Prompts(n_prompts=64, seed=4).draw(100)]
+    assert lengths[:9] == [600, 1, 2, 3, 4, 5, 63, 64, 65]
+    assert min(lengths) >= 1
+    assert max(lengths) == 600
+    assert len(set(lengths)) > 25
+
+
+def hotfire(*words):
+    return CliRunner().invoke(main, ["exact", *words])
+
+
+def test_the_command(monkeypatch):
+    size = ["--prompts", "3", "--length", "70", "--generate", "2"]
+    done = hotfire(f"numpy:{SMALL}", f"numpy:{SMALL}", *size, "--format", "json")
+    tree = json.loads(done.stdout)
+    assert (done.exit_code, tree["verdict"]) == (0, "passed")
+    assert tree["transitions"]["chunk to chunk"] == 1
+    assert hotfire(f"numpy:{SMALL}", f"numpy:{SMALL},fault=rope_over_whole_head", *size).exit_code
+    alone = hotfire("hash:", "hash:", *size, "--ubatch", "512")
+    assert (alone.exit_code, "mistrusted" in alone.stdout) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["hash:", "hash:", "--ubatch", "x"], "--ubatch"),
+        (["hash:", "hash:", "--ubatch", ""], "--ubatch"),
+        (["hash:", "hash:n_ctx=100"], "no room"),
+        (["hash:", "hash:n_vocab=9"], "token"),
+        (["hash:", "hash:n_seqs=2", "--walk"], "n_seqs"),
+        (["hash:", "nothing:"], "expected one of"),
+    ],
+)
+def test_bad_input_is_one_error(words, says):
+    done = hotfire(*words)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
