@@ -28,10 +28,14 @@ def _outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Halves of integers with a peak of 127 in every run of 32, so that quantisers meet ties."""
+    """Halves of integers with a peak of 127 or -127 in every run of 32, and in half of the runs the
+    other beside it: quantisers meet ties of codes and of peaks.
+    """
     values = rng.integers(-253, 254, shape) / 2.0
     flat = values.reshape(-1)
-    flat[::32] = 127.0
+    flat[::32] = rng.choice(np.array([-127.0, 127.0]), flat[::32].shape)
+    beside = flat[1::32]
+    beside[:] = np.where(rng.random(beside.shape) < 0.5, -flat[::32][: len(beside)], beside)
     return values
 
 
@@ -40,20 +44,28 @@ def _tiny(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return _wide(rng, shape) * 1e-24
 
 
+def _minute(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Magnitudes of 1e-45 to 1e-37: a block's 1 / d overflows f32, or is a subnormal's."""
+    signs: Array = rng.choice(np.array([-1.0, 1.0]), shape)
+    return signs * 10.0 ** rng.uniform(-45, -37, shape)
+
+
 FILLS: dict[str, Draw | None] = {
     "normal": _normal,
     "wide": _wide,
     "outliers": _outliers,
     "ties": _ties,
     "tiny": _tiny,
+    "minute": _minute,
     "raw": None,
     "wild": None,
     "exact": None,
 }
 """Names of the fills. "raw" draws codes and scales of quantised operands directly, "wild" also
-codes that no encoder writes (-128 in q8_0), "exact" is the operation's own."""
+codes that no encoder writes (-128 in q8_0), "minute" asks for an encoding that other libraries
+leave undefined, "exact" is the operation's own."""
 
-RANDOM_FILLS = tuple(name for name in FILLS if name not in ("wild", "exact"))
+RANDOM_FILLS = tuple(name for name in FILLS if name not in ("wild", "minute", "exact"))
 
 
 def fill(name: str, rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Bytes:

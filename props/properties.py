@@ -67,7 +67,9 @@ def _plain(subject: Subject) -> Cases:
 
 def _agreement(subject: Subject) -> Cases:
     wild = ("wild",) * subject.kernel.any_code
-    fills = (*RANDOM_FILLS, *wild, *subject.operation.fills)
+    encodes = any(each.format.is_lossy for each in subject.operation.outputs)
+    minute = ("minute",) * (encodes and subject.kernel.minute_blocks)
+    fills = (*RANDOM_FILLS, *wild, *minute, *subject.operation.fills)
     return cases(subject.operation, fills=fills, in_place=subject.kernel.in_place)
 
 

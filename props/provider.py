@@ -82,6 +82,8 @@ class Kernel:
         reference_encoding: whether outputs in a lossy format are promised to be those of the
             format's reference encoder, bit for bit; else any encoding within the bound is right.
         any_code: whether it promises to take codes that no encoder writes, such as -128 in q8_0.
+        minute_blocks: whether it promises the reference encoding also of blocks whose scale has no
+            reciprocal in f32.
         batch_invariant: whether it promises that a result does not depend to the bit on how the
             work is cut into chunks and splits; else it may differ within the bound.
         fast: whether it computes in the arithmetic mode `fast`, bounded by `fast_bound`.
@@ -96,6 +98,7 @@ class Kernel:
     in_place: bool = False
     reference_encoding: bool = False
     any_code: bool = False
+    minute_blocks: bool = False
     batch_invariant: bool = False
     fast: bool = False
 

@@ -40,6 +40,7 @@ class KernelInfo:
     in_place: bool
     reference_encoding: bool
     any_code: bool
+    minute_blocks: bool
     batch_invariant: bool
     fast: bool
 

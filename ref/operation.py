@@ -35,6 +35,25 @@ def gamma(depth: float) -> float:
     return depth * UNIT / (1 - depth * UNIT)
 
 
+def walk(depth: float) -> float:
+    """sqrt(n) u, what n roundings add up to where they are independent: the rounding errors of a
+    sum walk at random (Higham and Mary 2019, SIAM J. Sci. Comput. 41, theorem 2.4). It is to be
+    multiplied by the size of the partial sums, and says nothing of inputs that were sorted.
+    """
+    return float(np.sqrt(depth)) * UNIT
+
+
+def size_of_sums(total: Any, squares: Any) -> Any:
+    """How large partial sums of terms in random order get: the total, and four times the root of
+    the sum of squares, which a random walk between the two ends exceeds once in 1e12.
+
+    Args:
+        total: the sum of the terms.
+        squares: the sum of their squares.
+    """
+    return np.abs(total) + 4 * np.sqrt(squares)
+
+
 def measure(text: str, sizes: Mapping[str, int]) -> int:
     """A size in terms of axes, such as "n_seqs + 1" or "n_kv_heads * n_groups"."""
     total = 0

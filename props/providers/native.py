@@ -46,6 +46,7 @@ def offer(name: str, library: lib.Library) -> Provider:
                 in_place=True,
                 reference_encoding=True,
                 any_code=True,
+                minute_blocks=True,
             )
             for operation in operations().values()
             for fast in (False, True)[: 2 if operation.fast_bound else 1]

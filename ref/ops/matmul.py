@@ -14,7 +14,8 @@ from hotfire.ref.operation import (
     Operation,
     Reference,
     Values,
-    gamma,
+    size_of_sums,
+    walk,
 )
 from hotfire.ref.ops.matvec import chain, designed
 
@@ -25,12 +26,12 @@ def reference(weight: Array, x: Array) -> Values:
 
 
 def bound_for(block_len: int) -> Reference:
-    """That of matvec, a column: gamma_n * sum_k |weight_k x_k| (Higham 2002, eq. 3.5)."""
+    """That of matvec, a column."""
 
     def bound(weight: Array, x: Array) -> Values:
         n_cols = x.shape[-1]
-        magnitude = np.abs(x) @ np.abs(weight).T
-        return {"y": gamma(chain(n_cols, block_len)) * magnitude + n_cols * SMALLEST_NORMAL}
+        sums = size_of_sums(x @ weight.T, (x * x) @ (weight * weight).T)
+        return {"y": walk(chain(n_cols, block_len)) * sums + n_cols * SMALLEST_NORMAL}
 
     return bound
 

@@ -1,8 +1,11 @@
 """Fixtures of the property suites' own tests."""
 
 import textwrap
+from contextlib import ExitStack
 
 import pytest
+
+from hotfire.props.mutants import runner_of
 
 ADAPTER = """
 import ctypes
@@ -42,3 +45,17 @@ def adapter(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def runner_for():
+    """One worker a library, lent to every hunt."""
+    with ExitStack() as stack:
+        runners = {}
+
+        def lend(mutant):
+            if mutant.library not in runners:
+                runners[mutant.library] = stack.enter_context(runner_of(mutant))
+            return runners[mutant.library]
+
+        yield lend

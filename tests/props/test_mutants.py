@@ -1,11 +1,10 @@
 """Every alarm rings: each mutant of each kernel is found at the quick profile."""
 
 from collections import Counter
-from contextlib import ExitStack
 
 import pytest
 
-from hotfire.props.mutants import hunt, mutants, runner_of
+from hotfire.props.mutants import hunt, mutants
 from hotfire.ref.registry import operations
 from hotfire.verdict import Status
 
@@ -15,20 +14,6 @@ def test_every_kernel_has_at_least_three_mutants():
     count = Counter(each.operation for each in mutants())
     assert set(count) == set(operations())
     assert min(count.values()) >= 4
-
-
-@pytest.fixture(scope="module")
-def runner_for():
-    """One worker a library, lent to every hunt."""
-    with ExitStack() as stack:
-        runners = {}
-
-        def lend(mutant):
-            if mutant.library not in runners:
-                runners[mutant.library] = stack.enter_context(runner_of(mutant))
-            return runners[mutant.library]
-
-        yield lend
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda each: each.name)

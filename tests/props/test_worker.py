@@ -19,21 +19,22 @@ def test_every_operation_has_a_mutant_that_reads_past_its_end():
 
 
 @pytest.mark.parametrize("mutant", READS_PAST_END, ids=lambda each: each.name)
-def test_a_read_one_element_past_the_end_is_caught_on_every_variant(mutant):
+def test_a_read_one_element_past_the_end_is_caught_on_every_variant(mutant, runner_for):
     """Scalar, AVX2, AVX-512 where there is one: each crashes at the guard page, and says where."""
-    with Runner(f"hotfire-mutants:{mutant.name}") as runner:
-        kernels = [each for each in runner.kernels if each.operation == mutant.operation]
-        available = [each for each in kernels if not each.unavailable]
-        assert available
-        for kernel in available:
-            subject = Subject(runner, kernel, operation(mutant.operation))
-            exact = next(each for each in PROPERTIES if each.name == "exact_on_designed_inputs")
-            found = search(subject, exact, max_examples=10, seed=0)
-            assert found.broken is not None, kernel.variant
-            assert found.broken.status is Status.CRASHED
-            assert found.broken.severity is Severity.MEMORY_UNSAFE
-            assert "read 0 bytes past the end of" in found.broken.message
-            assert any(mutant.operation in frame for frame in found.broken.stack)
+    runner = runner_for(mutant)
+    runner.select(mutant.name)
+    kernels = [each for each in runner.kernels if each.operation == mutant.operation]
+    available = [each for each in kernels if not each.unavailable]
+    assert available
+    exact = next(each for each in PROPERTIES if each.name == "exact_on_designed_inputs")
+    for kernel in available:
+        subject = Subject(runner, kernel, operation(mutant.operation))
+        found = search(subject, exact, max_examples=10, seed=0)
+        assert found.broken is not None, kernel.variant
+        assert found.broken.status is Status.CRASHED
+        assert found.broken.severity is Severity.MEMORY_UNSAFE
+        assert "read 0 bytes past the end of" in found.broken.message
+        assert any(mutant.operation in frame for frame in found.broken.stack)
 
 
 def test_a_hung_kernel_is_stopped_and_reported_with_its_stack():
