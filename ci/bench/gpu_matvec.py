@@ -13,12 +13,13 @@ import argparse
 import json
 import statistics
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hotfire.device import code_object
-from hotfire.device.runtime import Device
+from hotfire.device.runtime import Device, unavailable
 
 N_TIMED = 200
 N_WARM = 20
@@ -84,15 +85,19 @@ def kernel_ms(
 
 
 def main() -> None:
-    """Measures and prints."""
-    import torch
-
+    """Measures and prints; 3 where there is no device."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["cuda", "hip"])
     parser.add_argument("objects", type=Path, nargs="+")
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--cols", type=int, default=12288)
     options = parser.parse_args()
+    reason = unavailable(options.kind)
+    if reason:
+        print(f"hotfire: {reason}", file=sys.stderr)
+        sys.exit(3)
+    import torch
+
     rows, cols = options.rows, options.cols
     torch.manual_seed(0)
     weight = torch.randn(rows, cols, device="cuda").bfloat16()

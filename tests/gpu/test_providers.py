@@ -10,7 +10,7 @@ from hotfire.device.runtime import KINDS, Device, unavailable
 from hotfire.errors import InputError, LibraryError
 from hotfire.props.runner import Runner
 
-from .conftest import COMPILERS
+from .conftest import COMPILERS, ROOT
 
 TARGETS = {"cuda": "sm_90", "hip": "gfx906"}
 
@@ -66,6 +66,20 @@ def test_a_missing_device_is_one_error(kind):
         pytest.skip(f"there is a {kind} device")
     with pytest.raises(LibraryError, match=f"^{kind}: "):
         Device(kind)
+
+
+def test_the_benchmark_says_that_there_is_no_device():
+    """It is exercised on every machine, up to the measurement."""
+    if not unavailable("cuda"):
+        pytest.skip("there is a cuda device")
+    done = subprocess.run(
+        [sys.executable, ROOT / "ci/bench/gpu_matvec.py", "cuda", "any.cubin"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith("hotfire: cuda: ")
 
 
 def test_another_kind_is_refused():
