@@ -159,6 +159,16 @@ def read(path: Path) -> tuple[Config, dict[str, Tensor], Container]:
     return config, weights, file
 
 
+def outline(path: Path) -> tuple[Config, str]:
+    """A model's configuration, and the dtype of its first layer's MLP, without its weights."""
+    file = container.read(path)
+    try:
+        first = "ffn_down_exps.weight" if "blk.0.ffn_down_exps.weight" in file.tensors else ""
+        return _config(file), _part(file, f"blk.0.{first or 'ffn_down.weight'}").dtype
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
 def _part(file: Container, name: str) -> Tensor:
     if name not in file.tensors:
         raise InputError(f"it lacks the tensor {name}")

@@ -20,6 +20,7 @@ KINDS = {
     "hash": "hashing",
     "numpy": "numpy_",
     "transformers": "transformers_",
+    "libllama": "libllama",
 }
 
 
