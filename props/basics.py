@@ -32,7 +32,7 @@ def exact_on_designed_inputs(subject: Subject, case: Case) -> bool:
 
 def holds_at_length(subject: Subject, case: Case) -> bool:
     """Both, where one axis is long: a needle at a split's edge is found, a sum stays a sum."""
-    return _agrees("holds_at_length", subject, case, exact=case.fill == "exact")
+    return _agrees("holds_at_length", subject, case, exact=case.is_designed)
 
 
 def keeps_precision(subject: Subject, case: Case) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +16,11 @@ from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Operation, Values
 
 SIDES = ("end", "start", "shifted")
+
+FILES = ("file:", "exact:")
+"""A fill of this beginning names a saved failure, whose bytes the operands are; the second if the
+operation designed them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,11 @@ class Case:
     side: str = "end"
     in_place: bool = False
     mistake: str = ""
+
+    @property
+    def is_designed(self) -> bool:
+        """Whether the operation designed the inputs so that the result is exact."""
+        return self.fill.startswith("exact")
 
     def __str__(self) -> str:
         words = {**self.sizes, **self.scalars, "fill": self.fill, "seed": self.seed}
@@ -64,6 +77,8 @@ class Inputs:
 
 def draw_inputs(operation: Operation, case: Case) -> Inputs:
     """Draws the inputs. The same case gives the same bytes on every machine."""
+    if case.fill.startswith(FILES):
+        return _from_file(operation, case)
     rng = np.random.default_rng(case.seed)
     own = _own_values(operation, case, rng)
     generic = case.fill if case.fill in FILLS else "normal"
@@ -75,6 +90,32 @@ def draw_inputs(operation: Operation, case: Case) -> Inputs:
     }
     single = {name: float(np.float32(own.get(name, value))) for name, value in case.scalars.items()}
     return Inputs(stored, decoded(operation, stored, case.sizes), single)
+
+
+def _from_file(operation: Operation, case: Case) -> Inputs:
+    """The bytes and scalars of a saved failure."""
+    path = Path(case.fill.partition(":")[2])
+    about, stored = saved(path)
+    for each in operation.drawn:
+        expected = each.format.n_bytes(each.shape(case.sizes))
+        if each.name not in stored or stored[each.name].size != expected:
+            raise InputError(f"{path} has no {each.name} of {expected} bytes, as the case says")
+    scalars = {name: float(value) for name, value in json.loads(about["scalars"]).items()}
+    return Inputs(stored, decoded(operation, stored, case.sizes), scalars)
+
+
+def saved(path: Path) -> tuple[dict[str, str], dict[str, Bytes]]:
+    """What a saved failure is about, and its operands' bytes.
+
+    Raises:
+        InputError: if it cannot be read, or is something else.
+    """
+    try:
+        with np.load(path) as arrays:
+            about = json.loads(str(arrays["_about"]))
+            return about, {name: arrays[name] for name in arrays.files if name != "_about"}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is not a saved failure: {error}") from error
 
 
 def _own_values(operation: Operation, case: Case, rng: np.random.Generator) -> Values:
@@ -124,6 +165,8 @@ def _with_word(operation: Operation, case: Case, name: str, value: str) -> Case:
             return replace(case, mistake=value)
         if name == "in_place":
             return replace(case, in_place=True)
+        if name == "fill" and value.startswith(FILES):
+            return replace(case, fill=value)
         if name == "fill" and value in (*FILLS, *operation.fills):
             return replace(case, fill=value)
         if name == "side" and value in SIDES:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hotfire.errors import InputError
 from hotfire.props.case import Case, parse
 from hotfire.props.execute import Broken, Subject, Unusable
+from hotfire.props.ledger import Known, Ledger
 from hotfire.props.properties import PROPERTIES, Property
 from hotfire.props.runner import KernelInfo, Runner
 from hotfire.props.shrink import shrink
@@ -26,6 +27,9 @@ MAX_HANGS = 3
 
 MEAGRE_SHARE = 0.5
 """If more cases than this prove nothing, the verdict is mistrusted."""
+
+
+NOTHING_KNOWN = Ledger()
 
 
 class _Enough(Exception):
@@ -141,6 +145,7 @@ def check_kernel(
     seed: int = 0,
     only: str | None = None,
     on_case: Callable[[], None] = lambda: None,
+    ledger: Ledger = NOTHING_KNOWN,
 ) -> Verdict:
     """Searches every property that applies to a kernel.
 
@@ -151,6 +156,7 @@ def check_kernel(
         seed: of every search.
         only: the one property to search, or None for all.
         on_case: called after each property, for a progress display.
+        ledger: of known failures.
     """
     name = f"{runner.provider} {kernel.operation} {kernel.variant}"
     reproduce = _command(runner, kernel, f"--profile {profile} --seed {seed}")
@@ -167,12 +173,15 @@ def check_kernel(
     searches: dict[str, Search] = {}
     for stated in PROPERTIES:
         if stated.applies(subject) and only in (None, stated.name):
+            known = ledger.of(runner.provider, kernel.operation, kernel.variant, stated.name)
+            if known and not known.launch:
+                continue
             try:
                 searches[stated.name] = search(subject, stated, PROFILES[profile], seed)
             except Unusable as error:
                 raise InputError(f"{name}: the adapter failed: {error}") from error
             on_case()
-    verdict = _verdict(name, runner, kernel, searches)
+    verdict = _verdict(name, runner, kernel, searches, ledger)
     seconds = round(time.monotonic() - start, 3)
     return replace(
         verdict, reproduce=reproduce, measurements={**verdict.measurements, "seconds": seconds}
@@ -208,20 +217,31 @@ def _speaks_of(stated: Property, case: Case, only: str | None) -> bool:
     if case.mistake:
         return stated.name == "refuses_mistakes"
     designed = stated.name == "exact_on_designed_inputs"
-    return stated.name != "refuses_mistakes" and designed == (case.fill == "exact")
+    return stated.name != "refuses_mistakes" and designed == case.is_designed
 
 
-def _verdict(name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, Search]) -> Verdict:
-    findings = tuple(
-        _finding(runner, kernel, stated, each) for stated, each in searches.items() if each.broken
-    )
-    meagre = [
-        stated
-        for stated, each in searches.items()
-        if not each.broken and each.n_meagre > MEAGRE_SHARE * each.n_cases
-    ]
-    statuses = [each.broken.status for each in searches.values() if each.broken]
-    statuses += [Status.MISTRUSTED] * bool(meagre) + [Status.PASSED] * bool(searches)
+def _verdict(
+    name: str,
+    runner: Runner,
+    kernel: KernelInfo,
+    searches: dict[str, Search],
+    ledger: Ledger = NOTHING_KNOWN,
+) -> Verdict:
+    findings: list[Finding] = []
+    statuses = [Status.PASSED] * bool(searches)
+    meagre: list[str] = []
+    for stated, each in searches.items():
+        known = ledger.of(runner.provider, kernel.operation, kernel.variant, stated)
+        found = [_finding(runner, kernel, stated, each)] if each.broken else []
+        if known is not None:
+            found, status = _known(known, found, ledger, kernel, stated)
+            statuses.append(status)
+        elif each.broken:
+            statuses.append(each.broken.status)
+        elif each.n_meagre > MEAGRE_SHARE * each.n_cases:
+            meagre.append(stated)
+            statuses.append(Status.MISTRUSTED)
+        findings += found
     shapes = set().union(*(each.shapes for each in searches.values()))
     return Verdict(
         name=name,
@@ -233,7 +253,7 @@ def _verdict(name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, 
             "variant": kernel.variant,
             "properties": list(searches),
         },
-        findings=findings,
+        findings=tuple(findings),
         measurements={
             "n_cases": sum(each.n_cases for each in searches.values()),
             "n_shapes": len(shapes),
@@ -241,6 +261,26 @@ def _verdict(name: str, runner: Runner, kernel: KernelInfo, searches: dict[str, 
         },
         reason=f"most cases prove little: {', '.join(meagre)}" if meagre else "",
     )
+
+
+def _known(
+    known: Known, found: list[Finding], ledger: Ledger, kernel: KernelInfo, stated: str
+) -> tuple[list[Finding], Status]:
+    """A known failure: reported while it fails and is tolerated, else a failure itself."""
+    about = {"operation": kernel.operation, "variant": kernel.variant, "property": stated}
+    if not found:
+        message, rule = f"{stated} holds, though it is known to fail: {known}", "unexpected_pass"
+        remedy = "take the entry out of the ledger"
+    elif ledger.has_expired(known):
+        message, rule = f"a known failure has expired: {known}", "known_failure_expired"
+        remedy = "repair it, or argue for a later date"
+    else:
+        quiet = [replace(each, severity=Severity.INFO, remedy=str(known)) for each in found]
+        return quiet, Status.PASSED
+    entry = Finding(
+        rule=rule, severity=Severity.SILENT_WRONG, message=message, remedy=remedy, subject=about
+    )
+    return [*found, entry], Status.FAILED
 
 
 def _finding(runner: Runner, kernel: KernelInfo, stated: str, found: Search) -> Finding:

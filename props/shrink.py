@@ -54,7 +54,7 @@ def simpler(operation: Operation, case: Case, smallest: int) -> Iterator[Case]:
         yield replace(case, in_place=False)
     if case.side != "end":
         yield replace(case, side="end")
-    if case.fill not in ("normal", "exact"):
+    if case.fill != "normal" and not case.is_designed:
         yield replace(case, fill="normal")
     for seed in (0, 1, 2):
         if seed < case.seed:

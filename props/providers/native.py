@@ -17,6 +17,11 @@ from hotfire.ref.registry import operations
 
 _ISAS = ("scalar", "avx2", "avx512")
 
+_OPEN: list[ExitStack] = []
+"""The contexts of every library offered. They live as long as the process: a context that nobody
+holds is freed with its generator, and the kernels would go on with memory that is no longer theirs.
+"""
+
 
 def provide(argument: str) -> Provider:
     """All kernels of the shipped library; it takes no argument."""
@@ -51,8 +56,7 @@ def offer(name: str, library: lib.Library) -> Provider:
             for operation in operations().values()
             for fast in (False, True)[: 2 if operation.fast_bound else 1]
         ]
-    # The contexts live as long as the process: the kernels above hold them.
-    contexts.pop_all()
+    _OPEN.append(contexts.pop_all())
     return Provider(name=name, version=__version__, kernels=kernels)
 
 

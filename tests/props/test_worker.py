@@ -1,12 +1,15 @@
 """Crashes and hangs of our own mutants, on every variant that this machine has."""
 
+from contextlib import suppress
+
 import pytest
 
-from hotfire.props.execute import Subject
+from hotfire.props.case import parse
+from hotfire.props.execute import Broken, Subject
 from hotfire.props.mutants import mutants
 from hotfire.props.properties import PROPERTIES
 from hotfire.props.runner import Runner
-from hotfire.props.search import check_kernel, search
+from hotfire.props.search import Search, check_kernel, search
 from hotfire.ref.registry import operation, operations
 from hotfire.verdict import Severity, Status
 
@@ -35,6 +38,23 @@ def test_a_read_one_element_past_the_end_is_caught_on_every_variant(mutant, runn
         assert found.broken.severity is Severity.MEMORY_UNSAFE
         assert "read 0 bytes past the end of" in found.broken.message
         assert any(mutant.operation in frame for frame in found.broken.stack)
+
+
+def test_a_variant_runs_its_own_instruction_set():
+    """A fault between vectors shows at the third column in scalar code, at the ninth in AVX2."""
+    rms_norm = operation("rms_norm")
+    exact = next(each for each in PROPERTIES if each.name == "exact_on_designed_inputs")
+    with Runner("hotfire-mutants:rms_norm_weight_shifted") as runner:
+        for kernel in runner.kernels:
+            if kernel.operation != "rms_norm" or kernel.unavailable:
+                continue
+            width = {"scalar": 1, "avx2": 8, "avx512": 16}[kernel.variant]
+            for n_embd, fails in ((width, False), (width + 1, True)):
+                found = Search()
+                with suppress(Broken):
+                    case = parse(rms_norm, f"n_tokens=1,n_embd={n_embd},fill=exact")
+                    found.run(Subject(runner, kernel, rms_norm), exact, case)
+                assert (found.broken is not None) == fails, (kernel.variant, n_embd)
 
 
 def test_a_hung_kernel_is_stopped_and_reported_with_its_stack():

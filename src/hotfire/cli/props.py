@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from hotfire.cli.options import verdict_command
 from hotfire.cli.progress import Progress
 from hotfire.verdict import Verdict, combine
+
+if TYPE_CHECKING:
+    from hotfire.props.ledger import Ledger
+
+KNOWN = Path("ci/known_failures.toml")
+"""The ledger of known failures, if none is named."""
 
 _profile = click.option(
     "--profile",
@@ -43,6 +53,19 @@ def props() -> None:
     show_default=True,
     help="Seconds that one call may take before it is hung.",
 )
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Ledger of known failures; ci/known_failures.toml where there is one.",
+)
+@click.option(
+    "--replay",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/replay"),
+    show_default=True,
+    help="Where failures are kept, to run again or to export.",
+)
 @_profile
 @_seed
 @verdict_command
@@ -53,6 +76,8 @@ def run(
     only: str | None,
     text: str | None,
     timeout: float,
+    known: Path | None,
+    folder: Path,
     profile: str,
     seed: int,
 ) -> Verdict:
@@ -63,6 +88,7 @@ def run(
     from hotfire.props.runner import Runner
     from hotfire.props.search import check_case, check_kernel, kernels_of
 
+    ledger = _ledger(known)
     names = [stated.name for stated in PROPERTIES]
     if only is not None and only not in names:
         raise InputError(f"property {only!r} is not known; expected one of: {', '.join(names)}")
@@ -75,11 +101,15 @@ def run(
             for kernel in kernels:
                 progress.step(f"{kernel.operation} {kernel.variant}")
                 if text is None:
-                    part = check_kernel(runner, kernel, profile=profile, seed=seed, only=only)
+                    part = check_kernel(
+                        runner, kernel, profile=profile, seed=seed, only=only, ledger=ledger
+                    )
                 else:
                     part = check_case(runner, kernel, text, only)
                 parts.append(part)
         scope = {"provider": provider, "version": runner.version, "profile": profile, "seed": seed}
+    if text is None:
+        _keep(parts, folder)
     return combine(
         f"props {provider}",
         parts,
@@ -87,6 +117,66 @@ def run(
         reproduce=command_line(),
         measurements={"n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)},
     )
+
+
+def _ledger(path: Path | None) -> Ledger:
+    from hotfire.props.ledger import Ledger, load
+
+    if path is None and not KNOWN.is_file():
+        return Ledger()
+    return load(path or KNOWN, datetime.now(UTC).date())
+
+
+def _keep(parts: list[Verdict], folder: Path) -> None:
+    """Saves each failure, and says where on stderr."""
+    from hotfire.props.replay import save
+
+    for path in save((found for part in parts for found in part.findings), folder):
+        click.echo(f"kept: {path}", err=True)
+
+
+@props.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@verdict_command
+def replay(paths: tuple[Path, ...]) -> Verdict:
+    """Run saved failures again: the files PATHS, those in the folders PATHS, or all kept."""
+    from hotfire.cli.options import command_line
+    from hotfire.props import replay as kept
+    from hotfire.props.runner import Runner
+    from hotfire.props.search import check_case, kernels_of
+
+    parts: list[Verdict] = []
+    for each in map(kept.read, kept.files(paths or [Path("out/replay")])):
+        with Runner(each.provider) as runner:
+            (kernel,) = kernels_of(runner, [each.operation], each.variant)
+            parts.append(check_case(runner, kernel, each.case, each.property))
+    return combine("props replay", parts, reproduce=command_line())
+
+
+@props.command()
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there.")
+def export(path: Path, output: Path | None) -> None:
+    """Write the saved failure PATH as one C file that needs only a compiler and the library."""
+    from hotfire.cli.options import fail
+    from hotfire.errors import HotfireError
+    from hotfire.props import export as writing
+    from hotfire.props.case import parse
+    from hotfire.props.replay import read
+    from hotfire.ref.registry import operation
+    from hotfire.report import write_whole
+
+    try:
+        kept = read(path)
+        about = f"{kept.property} does not hold on {kept.provider} {kept.variant}:"
+        op = operation(kept.operation)
+        text = writing.export(op, parse(op, kept.case), kept.variant, about)
+    except HotfireError as error:
+        fail(error)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(output, text)
 
 
 @props.command("list")
