@@ -77,14 +77,15 @@ Check &Check::ranges(const char *name, const int32_t *begin, const int32_t *leng
     return *this;
 }
 
-Check &Check::workspace(int64_t n_bytes) {
-    if (!ok() || n_bytes == 0)
+Check &Check::workspace(std::initializer_list<int64_t> factors) {
+    Operand needed{"exec.workspace", workspace_, 1, 1, 1, true};
+    if (!ok() || !measure(needed, factors) || needed.n_bytes == 0)
         return *this;
-    if (workspace_size_ < static_cast<uint64_t>(n_bytes))
-        fail("exec.workspace_size is %" PRIu64 "; expected at least %" PRId64, workspace_size_,
-             n_bytes);
+    if (workspace_size_ < needed.n_bytes)
+        fail("exec.workspace_size is %" PRIu64 "; expected at least %" PRIu64, workspace_size_,
+             needed.n_bytes);
     const bool any_output = any_output_;
-    operand({"exec.workspace", workspace_, 1, 1, 1, true}, {n_bytes});
+    operand(needed, factors);
     any_output_ = any_output;
     return *this;
 }

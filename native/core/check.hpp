@@ -40,8 +40,11 @@ class Check {
     Check &ranges(const char *name, const int32_t *begin, const int32_t *length,
                   const int32_t *starts, int64_t n_seqs, int64_t n_rows);
 
-    // The call needs n_bytes of workspace.
-    Check &workspace(int64_t n_bytes);
+    // The call needs so many bytes of workspace: the product of the factors.
+    Check &workspace(std::initializer_list<int64_t> factors);
+
+    // The caller's workspace, to hand to the kernel.
+    template <class T> T *scratch() const { return static_cast<T *>(workspace_); }
 
     // Whether the call asks for fast arithmetic.
     bool fast() const { return fast_; }
@@ -94,7 +97,7 @@ class Check {
     hotfire_status status_ = HOTFIRE_STATUS_OK;
     bool any_output_ = false;
     bool fast_ = false;
-    const void *workspace_ = nullptr;
+    void *workspace_ = nullptr;
     uint64_t workspace_size_ = 0;
     int n_operands_ = 0;
     Operand operands_[MAX_OPERANDS];

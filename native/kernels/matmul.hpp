@@ -27,15 +27,8 @@ namespace hotfire::HOTFIRE_ISA {
 
 static constexpr int64_t PANEL = 32; // columns of x that stay in the cache while weight streams by
 
-// One step of a sum takes a vector of columns or a block: STEP values, SPAN elements.
-template <class T> inline constexpr int64_t STEP = WIDTH;
-template <class T> inline constexpr int64_t SPAN = WIDTH;
-template <> inline constexpr int64_t STEP<hotfire_block_q8_0> = BLOCK_LEN;
-template <> inline constexpr int64_t STEP<hotfire_block_q4_0> = BLOCK_LEN;
-template <> inline constexpr int64_t SPAN<hotfire_block_q8_0> = 1;
-template <> inline constexpr int64_t SPAN<hotfire_block_q4_0> = 1;
-
-template <class T> static int64_t elements(int64_t n) { return n * SPAN<T> / STEP<T>; }
+// One step of a sum takes a block, or a vector of columns.
+template <class T> inline constexpr int64_t STEP = VALUES<T> == 1 ? WIDTH : VALUES<T>;
 
 struct Block {
     Codes codes;

@@ -35,6 +35,12 @@ namespace hotfire::HOTFIRE_ISA {
 
 static constexpr int64_t BLOCK_LEN = 32;
 
+// How many values one element of an operand holds, and how many elements hold n values.
+template <class T> inline constexpr int64_t VALUES = 1;
+template <> inline constexpr int64_t VALUES<hotfire_block_q8_0> = BLOCK_LEN;
+template <> inline constexpr int64_t VALUES<hotfire_block_q4_0> = BLOCK_LEN;
+template <class T> static inline int64_t elements(int64_t n) { return n / VALUES<T>; }
+
 // To bf16, the upper half of an f32, halves to even.
 static inline uint16_t to_bf16(float value) {
     uint32_t bits;
@@ -70,6 +76,13 @@ static inline Vec exp(Vec x) {
     p = fma(p, r, splat(5.0000001201e-1f));
     p = fma(p, r * r, r) + 1.0f;
     return scale_by_pow2(p, k);
+}
+
+// e^x of one number, the same as in a vector.
+static inline float exp_of(float x) {
+    float lanes[WIDTH];
+    store(lanes, exp(splat(x)));
+    return lanes[0];
 }
 
 // x / (1 + e^-x), and not x times a sigmoid: one rounding less.

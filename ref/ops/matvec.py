@@ -56,7 +56,7 @@ def bound_for(block_len: int) -> Reference:
     return bound
 
 
-def _integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+def integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     """Designed integers of a dtype; long rows hold small ones, so that sums stay exact."""
     peak = {"f32": 15, "bf16": 127, "q8_0": 127, "q4_0": 8}[dtype]
     common = peak if shape[-1] <= WHOLE_RANGE else min(peak, 16)
@@ -75,7 +75,7 @@ def designed(
 ) -> tuple[Array, Array]:
     """Weight and x of integers so small that every partial sum of a product is below 2^24."""
     weight, x = (
-        _integers(rng, *each) for each in ((weight_shape, weight_dtype), (x_shape, x_dtype))
+        integers(rng, *each) for each in ((weight_shape, weight_dtype), (x_shape, x_dtype))
     )
     x_len = named(x_dtype).block_len
     if x_len > 1 and x.size:

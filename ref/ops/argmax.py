@@ -1,0 +1,74 @@
+"""Argmax over the last axis: the greedy token of each row of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hotfire.ref.formats import Array
+from hotfire.ref.operation import Axis, Operand, Operation, Values
+
+
+def reference(x: Array) -> Values:
+    """y = the first column whose value no other exceeds; a row with a NaN has no answer."""
+    found = x.argmax(axis=-1)
+    unknown = np.isnan(x).any(axis=-1)
+    return {"y": np.where(unknown, np.nan, found) if unknown.any() else found}
+
+
+def bound(x: Array) -> Values:
+    """0: comparisons do not round, and of equals the first is right."""
+    return {"y": np.zeros(x.shape[0])}
+
+
+def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Few distinct values, of both signs or below 0 throughout, so that most maxima are tied."""
+    shape = (sizes["n_rows"], sizes["n_cols"])
+    values = rng.integers(-4, 5, shape) * 0.25
+    return {"x": values - 2.0 * rng.integers(0, 2, (shape[0], 1))}
+
+
+def close(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Values one float apart, which a coarser format makes equal."""
+    shape = (sizes["n_rows"], sizes["n_cols"])
+    steps = rng.integers(0, 64, shape)
+    return {"x": (rng.choice([-1.0, 1.0], (shape[0], 1)) * (1 + steps * 2.0**-23))}
+
+
+def second(x: Array) -> Values:
+    """A loop that keeps the first of the greatest values seen."""
+    found = np.zeros(x.shape[0], dtype=np.int64)
+    for column in range(1, x.shape[1]):
+        greater = x[:, column] > x[np.arange(x.shape[0]), found]
+        found[greater] = column
+    return {"y": found}
+
+
+OPERATIONS = [
+    Operation(
+        name="argmax",
+        doc="Finds the greatest value of each row; of equal ones the first. Values are no NaN.\n"
+        "y[r] = min {i : x[r, i] = max_j x[r, j]}",
+        axes=(
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), rows=True),
+            Axis(
+                name="n_cols",
+                doc="width of a row",
+                least=1,
+                most="2147483647",
+                edges=(1, 8, 16, 32, 64, 256, 1024),
+                neutral={"x": -np.inf},
+            ),
+        ),
+        inputs=(
+            Operand(name="x", dtype="f32", axes=("n_rows", "n_cols"), doc="scores", limit=1e6),
+        ),
+        outputs=(Operand(name="y", dtype="i32", axes=("n_rows",), doc="columns"),),
+        reference=reference,
+        bound=bound,
+        exact=exact,
+        fills={"close": close},
+        second=second,
+    )
+]
