@@ -197,6 +197,8 @@ def test_the_command(monkeypatch):
     assert (done.exit_code, tree["verdict"]) == (0, "passed")
     assert tree["transitions"]["chunk to chunk"] == 1
     assert hotfire(f"numpy:{SMALL}", f"numpy:{SMALL},fault=rope_over_whole_head", *size).exit_code
+    seeded = hotfire("hash:", "hash:", *size, "--seed", "commit", "--format", "json")
+    assert json.loads(seeded.stdout)["scope"]["seed"] > 0
     alone = hotfire("hash:", "hash:", *size, "--ubatch", "512")
     assert (alone.exit_code, "mistrusted" in alone.stdout) == (3, True)
 
@@ -210,6 +212,7 @@ def test_the_command(monkeypatch):
         (["hash:", "hash:n_vocab=9"], "token"),
         (["hash:", "hash:n_seqs=2", "--walk"], "n_seqs"),
         (["hash:", "nothing:"], "expected one of"),
+        (["hash:", "hash:", "--seed", "-1"], "--seed"),
     ],
 )
 def test_bad_input_is_one_error(words, says):

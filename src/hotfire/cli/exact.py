@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from hotfire.cli.options import command_line, verdict_command
@@ -17,6 +19,20 @@ def _ways(text: str, walks: bool) -> list[int]:
     if not all(word.isdecimal() for word in words) or not (words or walks):
         raise InputError(f"--ubatch {text!r}; expected sizes such as 1,4,64,512, 0 for whole")
     return [*map(int, words), *([WALK] if walks else [])]
+
+
+def _seed(text: str) -> int:
+    from hotfire import evidence
+    from hotfire.errors import InputError
+
+    if text == "commit":
+        head = evidence.commit(Path.cwd())
+        if head == "unknown":
+            raise InputError("--seed commit: this is no git checkout; give a number")
+        return int(head[:8], 16)
+    if not text.isdecimal():
+        raise InputError(f"--seed {text!r}; expected a number >= 0, or commit")
+    return int(text)
 
 
 @click.command()
@@ -49,7 +65,12 @@ def _ways(text: str, walks: bool) -> list[int]:
     is_flag=True,
     help="Also lead TARGET through rollbacks, copies, saves, restarts and neighbours.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the prompts.")
+@click.option(
+    "--seed",
+    default="0",
+    show_default=True,
+    help="Of the prompts: a number, or `commit` for one that the checkout's commit determines.",
+)
 @verdict_command
 def exact(
     reference: str,
@@ -59,19 +80,19 @@ def exact(
     generate: int,
     ubatch: str,
     walks: bool,
-    seed: int,
+    seed: str,
 ) -> Verdict:
     """Compare TARGET with REFERENCE, logit by logit, along the reference's tokens.
 
-    A target is hash:, numpy:MODEL or transformers:MODEL; MODEL is probe, a folder or a .gguf file,
-    and options follow, as in numpy:probe,n_layers=24,n_experts=8,seed=3.
+    A target is hash:, numpy:MODEL, transformers:MODEL or libllama:MODEL; MODEL is probe, a folder
+    or a .gguf file, and options follow, as in numpy:probe,n_layers=24,n_experts=8,seed=3.
     """
     from hotfire.engines import open_engine
     from hotfire.engines.exact import check
     from hotfire.engines.tracks import Prompts
 
     ways = _ways(ubatch, walks)
-    drawn = Prompts(n_prompts=prompts, length_max=length, n_generated=generate, seed=seed)
+    drawn = Prompts(n_prompts=prompts, length_max=length, n_generated=generate, seed=_seed(seed))
     with (
         open_engine(reference) as one,
         open_engine(target) as other,

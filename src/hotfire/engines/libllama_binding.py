@@ -99,6 +99,7 @@ def load(path: Path) -> Binding:
         StaleLibraryError: if it is of another release than the declarations.
     """
     check(path)
+    _refuse_mixture(path)
     ffi, ggml_ffi = cffi.FFI(), cffi.FFI()
     ffi.cdef(declarations(LLAMA))
     ggml_ffi.cdef(declarations(GGML))
@@ -120,6 +121,19 @@ def load(path: Path) -> Binding:
         raise InputError(f"{path.parent} has no backend that this machine can run")
     lib.llama_backend_init()
     return Binding(ffi, lib, ggml_ffi, ggml, path, said, callback)
+
+
+def _refuse_mixture(path: Path) -> None:
+    """The dynamic linker takes a library of the same name that is already there, whatever it is.
+
+    Raises:
+        InputError: if another ggml is loaded in this process.
+    """
+    with Path("/proc/self/maps").open() as maps:
+        loaded = {Path(line.split(maxsplit=5)[-1].strip()) for line in maps if "/" in line}
+    for each in loaded:
+        if each.name.startswith("libggml-base") and each.parent != path.parent:
+            raise InputError(f"{each} is loaded already; use {path.name} in a process of its own")
 
 
 def check(path: Path) -> None:
