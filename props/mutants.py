@@ -127,7 +127,8 @@ def _kills(
     for kernel in runner.kernels:
         if kernel.operation != mutant.operation or kernel.unavailable:
             continue
-        killed = _first_failure(runner, kernel, profile, seed)
+        subject = Subject(runner, kernel, operation(kernel.operation))
+        killed = first_failure(subject, profile, seed)
         if killed is not None:
             stated, found = killed
             kills.append(kernel.variant)
@@ -177,10 +178,8 @@ def _healthy(profile: str, seed: int) -> Verdict:
     return combine("no mutant", parts, measurements={"n_examples": cases})
 
 
-def _first_failure(
-    runner: Runner, kernel: KernelInfo, profile: str, seed: int
-) -> tuple[str, Search] | None:
-    subject = Subject(runner, kernel, operation(kernel.operation))
+def first_failure(subject: Subject, profile: str, seed: int) -> tuple[str, Search] | None:
+    """The first property that does not hold of a kernel, and its search."""
     for stated in PROPERTIES:
         if stated.applies(subject):
             found = search(subject, stated, PROFILES[profile], seed, make_small=False)

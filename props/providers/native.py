@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from hotfire import __version__, lib
-from hotfire.errors import InputError
 from hotfire.props.provider import Call, Kernel, Provider, Refused
 from hotfire.ref.operation import Operation
 from hotfire.ref.registry import operations
@@ -24,9 +24,9 @@ holds is freed with its generator, and the kernels would go on with memory that 
 
 
 def provide(argument: str) -> Provider:
-    """All kernels of the shipped library; it takes no argument."""
+    """All kernels of the shipped library, or of one with our interface at the path `argument`."""
     if argument:
-        raise InputError(f"provider hotfire takes no argument, got {argument!r}")
+        return offer(f"hotfire:{argument}", lib.load_path(Path(argument)))
     return offer("hotfire", lib.load())
 
 
