@@ -34,7 +34,11 @@ from hotfire.errors import InputError
 Floats = NDArray[np.float64]
 TAIL_AND_CHAIN = 12.0
 EXEMPT_MAX = 0.001
-"""Share of positions that may be exempted from equality."""
+"""Share of positions that may be exempted from equality, where B is below `COARSE`."""
+COARSE = 0.01
+"""B of coarse arithmetic, such as bf16: near ties are then common, and are only counted."""
+MEANINGLESS = 0.5
+"""B beyond which a pass proves little: the bound is as large as the signal."""
 
 
 def relative_bound(

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotfire.engines.compare import (
+    COARSE,
     EXEMPT_MAX,
+    MEANINGLESS,
     Comparison,
     compare,
     parting_layer,
@@ -80,6 +82,7 @@ class Outcome:
 
     Args:
         way: chunk size, 0 for whole prompts, or `WALK`.
+        bound: `relative_bound` of the two engines.
         comparisons: one a track.
         perplexities: of the engine, one a track that is long enough.
         divergence: the first, if any.
@@ -87,6 +90,7 @@ class Outcome:
     """
 
     way: int
+    bound: float
     comparisons: list[Comparison] = field(default_factory=list)
     perplexities: list[float] = field(default_factory=list)
     divergence: Divergence | None = None
@@ -157,8 +161,8 @@ def check(
 def _run(
     reference: Engine, walked: Walked, tracks: Sequence[Track], way: int, seed: int
 ) -> Outcome:
-    outcome, before = Outcome(way), walked.transitions
     b = relative_bound(reference.description, walked.description)
+    outcome, before = Outcome(way, b), walked.transitions
     walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
     for number, track in enumerate(tracks):
         led = walker.walk(track) if walker else lead(walked, track, way)
@@ -224,6 +228,9 @@ def _verdict(outcome: Outcome, tracks: Sequence[Track], reproduce: str) -> Verdi
     elif status is Status.PASSED and outcome.missing:
         status = Status.MISTRUSTED
         reason = f"never walked: {', '.join(outcome.missing)}; it says nothing about those"
+    elif status is Status.PASSED and outcome.bound > MEANINGLESS:
+        status = Status.MISTRUSTED
+        reason = f"the bound is {outcome.bound:.2g} of the logits' RMS; see kl_max instead"
     return Verdict(
         name=_name(outcome.way),
         status=status,
@@ -271,7 +278,7 @@ def _findings(outcome: Outcome, reproduce: str) -> list[Finding]:
     n_exempt = outcome.count(lambda each: each.exempt)
     if outcome.divergence is not None:
         found.append(_difference(outcome, outcome.divergence, reproduce))
-    if n_exempt > max(1, EXEMPT_MAX * outcome.n_positions):
+    if outcome.bound < COARSE and n_exempt > max(1, EXEMPT_MAX * outcome.n_positions):
         found.append(
             Finding(
                 rule="TOO_MANY_EXEMPTIONS",

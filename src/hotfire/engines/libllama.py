@@ -29,9 +29,10 @@ from hotfire.errors import InputError, LibraryError
 from hotfire.ref.models import gguf_file, probe
 from hotfire.ref.models.config import Config
 
-UNITS = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "q8_0": 2.0**-8, "q4_0": 2.0**-8}
+UNITS = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "q8_0": 2.0**-6, "q4_0": 2.0**-6}
 """Unit roundoff of activations before a product with weights of a dtype: they are rounded to it,
-or to q8_0 for the quantised ones.
+or to q8_0 for the quantised ones: a step is 1/127 of a block's largest, some 2.5 times the RMS, so
+that its error is as large as that of a float with u = 2^-6.
 """
 STREAM = "l_out-"
 """Name of a layer's output in llama.cpp's graphs, with its number."""
