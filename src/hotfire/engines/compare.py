@@ -12,6 +12,9 @@ product, mixing, second product), independent of one another: sqrt(4) = 2. Each 
 earlier errors on with a gain of about 1; taken as fully correlated they add up to 2 n_layers + 1.
 The largest of some 10^7 normal errors is 6 standard deviations: 6 * 2 = 12.
 
+A whole row has no tail: its RMS difference may be at most a quarter of the bound, that is 1.5
+standard deviations of its own scale. In bf16 this says more than the largest difference does.
+
 u and K are those of both engines together. tests/engines/test_exact.py measures the ratio of the
 worst error to it: 0.1 to 0.3 for transformers in f32 on probes of 4 to 24 layers.
 
@@ -33,12 +36,14 @@ from hotfire.errors import InputError
 
 Floats = NDArray[np.float64]
 TAIL_AND_CHAIN = 12.0
+DRIFT = 0.25
+"""Largest RMS difference of a row, in units of the bound on one logit."""
 EXEMPT_MAX = 0.001
 """Share of positions that may be exempted from equality, where B is below `COARSE`."""
 COARSE = 0.01
 """B of coarse arithmetic, such as bf16: near ties are then common, and are only counted."""
 MEANINGLESS = 0.5
-"""B beyond which a pass proves little: the bound is as large as the signal."""
+"""A row's relative drift beyond which a pass proves little: it is as large as the signal."""
 
 
 def relative_bound(
@@ -74,6 +79,7 @@ class Comparison:
 
     Args:
         worst: [n] largest |got - want| a row, in units of the bound; NaN counts as infinite.
+        drift: [n] RMS of got - want, in units of what it may be.
         flipped: [n] whether the argmax differs.
         margin: [n] reference logit of its argmax minus that of the other engine's, over the bound.
         tied: [n] whether a router of the reference was near a tie at this very position.
@@ -83,6 +89,7 @@ class Comparison:
     """
 
     worst: Floats
+    drift: Floats
     flipped: NDArray[np.bool_]
     margin: Floats
     tied: NDArray[np.bool_]
@@ -92,7 +99,8 @@ class Comparison:
 
     @property
     def _beyond(self) -> NDArray[np.bool_]:
-        return (self.worst > 1) | (self.flipped & (self.margin > 2))
+        off = (self.worst > 1) | (self.drift > 1)
+        return off | (self.flipped & (self.margin > 2))
 
     @property
     def _end(self) -> int:
@@ -143,6 +151,7 @@ def compare(want: Floats, got: Floats, b: float, tied: NDArray[np.bool_]) -> Com
     bound = np.maximum(b * rms(want), np.finfo(np.float64).tiny)
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(got - want).max(axis=1)
+        drift = rms(got - want) / (DRIFT * bound)
     top, other = want.argmax(axis=1), np.where(np.isnan(got), -np.inf, got).argmax(axis=1)
     rows = np.arange(len(want))
     largest = -np.partition(-want, 1, axis=1)[:, :2]
@@ -151,6 +160,7 @@ def compare(want: Floats, got: Floats, b: float, tied: NDArray[np.bool_]) -> Com
         kl = (np.exp(want_log) * (want_log - log_softmax(got))).sum(axis=1)
     return Comparison(
         worst=np.where(np.isfinite(off), off / bound, np.inf),
+        drift=np.where(np.isfinite(drift), drift, np.inf),
         flipped=top != other,
         margin=(want[rows, top] - want[rows, other]) / bound,
         tied=tied,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hotfire.engines.compare import (
     COARSE,
+    DRIFT,
     EXEMPT_MAX,
     MEANINGLESS,
     Comparison,
@@ -60,6 +61,7 @@ class Divergence:
         after: the transition that led to the call that computed it.
         place: that call, in words.
         worst, bound: largest difference of a logit, and what was allowed.
+        drift: RMS difference of the row, in units of what was allowed.
         gap: distance of the reference's two largest logits.
         flipped: whether the argmax differs.
         layer: where the hidden states part, in words; "" if the engines cannot tell.
@@ -71,6 +73,7 @@ class Divergence:
     place: str
     worst: float
     bound: float
+    drift: float
     gap: float
     flipped: bool
     layer: str = ""
@@ -188,6 +191,7 @@ def _divergence(number: int, row: int, led: Led, compared: Comparison) -> Diverg
         place=_place(led, led.pos[row]),
         worst=float(compared.worst[row] * compared.bound[row]),
         bound=float(compared.bound[row]),
+        drift=float(compared.drift[row]),
         gap=float(compared.gap[row]),
         flipped=bool(compared.flipped[row]),
     )
@@ -228,9 +232,9 @@ def _verdict(outcome: Outcome, tracks: Sequence[Track], reproduce: str) -> Verdi
     elif status is Status.PASSED and outcome.missing:
         status = Status.MISTRUSTED
         reason = f"never walked: {', '.join(outcome.missing)}; it says nothing about those"
-    elif status is Status.PASSED and outcome.bound > MEANINGLESS:
+    elif status is Status.PASSED and DRIFT * outcome.bound > MEANINGLESS:
         status = Status.MISTRUSTED
-        reason = f"the bound is {outcome.bound:.2g} of the logits' RMS; see kl_max instead"
+        reason = f"rows may drift by {DRIFT * outcome.bound:.2g} of their RMS; see kl_max instead"
     return Verdict(
         name=_name(outcome.way),
         status=status,
@@ -252,6 +256,7 @@ def _measurements(outcome: Outcome, tracks: Sequence[Track]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "n_positions": len(worst),
         "worst_of_bound": float(worst.max()),
+        "drift_of_bound": float(max(each.drift.max() for each in outcome.comparisons)),
         "n_wrong": outcome.count(lambda each: each.wrong),
         "n_flips": outcome.count(lambda each: each.flipped),
         "n_exempt": outcome.count(lambda each: each.exempt),
@@ -305,7 +310,8 @@ def _difference(outcome: Outcome, at: Divergence, reproduce: str) -> Finding:
         rule=rule,
         severity=Severity.SILENT_WRONG,
         message=f"prompt {at.prompt}, position {at.pos}, {at.place}, after {at.after}: a logit is "
-        f"off by {at.worst:.3g}, allowed {at.bound:.3g}; {flip}, the reference's margin is "
+        f"off by {at.worst:.3g}, allowed {at.bound:.3g}, the row by {at.drift:.3g} of what it may; "
+        f"{flip}, the reference's margin is "
         f"{at.gap:.3g}{where}; {outcome.count(lambda each: each.wrong)} positions are wrong",
         remedy=_remedy(at),
         reproduce=reproduce,

@@ -1,4 +1,4 @@
-"""`transformers:MODEL`, the family's own classes in float32, as a second opinion.
+"""`transformers:MODEL`, the family's own classes in f32 or bf16, as a second opinion.
 
 One sequence a call, no padding: left padding with history, packed positions and `crop` are wrong
 in transformers 5.24 itself. Its caches change in place, so each step works on a copy.
@@ -10,6 +10,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from hotfire.ref.models.config import Config
 from hotfire.ref.models.load import load
 from hotfire.ref.models.tensors import Tensor
 
-UNIT = 2.0**-24
+UNITS = {"f32": ("float32", 2.0**-24), "bf16": ("bfloat16", 2.0**-8)}
+"""dtype -> torch's name of it, and the unit roundoff of what is stored between operations."""
 
 
 def _package() -> tuple[Any, Any]:
@@ -42,16 +44,17 @@ def _package() -> tuple[Any, Any]:
         ) from None
 
 
-def build(model: str, config: Config, weights: Mapping[str, Tensor]) -> Any:
+def build(model: str, config: Config, weights: Mapping[str, Tensor], dtype: str) -> Any:
     """The family's class with these weights; a folder is read by transformers itself."""
     transformers, torch = _package()
     transformers.utils.logging.set_verbosity_error()
     moe = "Moe" if config.n_experts else ""
+    form = {"dtype": getattr(torch, dtype), "attn_implementation": "eager"}
     kind = getattr(transformers, f"Qwen3_5{moe}ForCausalLM")
     if Path(model).is_dir():
-        return kind.from_pretrained(model, dtype=torch.float32, attn_implementation="eager").eval()
+        return kind.from_pretrained(model, **form).eval()
     fields = getattr(transformers, f"Qwen3_5{moe}TextConfig")(**config.to_json())
-    built = kind._from_config(fields, dtype=torch.float32, attn_implementation="eager").eval()
+    built = kind._from_config(fields, **form).eval()
     state = {
         name if name == "lm_head.weight" else f"model.{name}": torch.from_numpy(
             tensor.values().astype(np.float32)
@@ -91,8 +94,8 @@ class TransformersEngine(Sequential[Any]):
         ids = self._torch.tensor([list(tokens)])
         with self._torch.no_grad(), self._recorded(hidden) as streams:
             out = self._model(ids, cache=cache, use_cache=True)
-        kept = np.stack([stream[0].numpy() for stream in streams]) if hidden else None
-        return Step(cache, out.logits[0].numpy(), kept)
+        kept = np.stack([stream[0].float().numpy() for stream in streams]) if hidden else None
+        return Step(cache, out.logits[0].float().numpy(), kept)
 
     @contextmanager
     def _recorded(self, wanted: bool) -> Any:
@@ -129,14 +132,19 @@ class TransformersEngine(Sequential[Any]):
 
 
 def open_target(name: str, model: str, options: Options) -> TransformersEngine:
-    """Opens `transformers:MODEL`; options n_ctx, n_seqs, n_batch, threads, a probe's sizes.
+    """Opens `transformers:MODEL`; options dtype, n_ctx, n_seqs, n_batch, threads, a probe's sizes.
 
     One thread unless more are asked for, of the whole process: small models lose by more.
     """
     sizes = options.sizes()
     _package()[1].set_num_threads(options.whole("threads", 1))
+    dtype = options.text("dtype", "f32")
+    if dtype not in UNITS:
+        raise InputError(f"dtype {dtype!r}; expected one of {', '.join(UNITS)}")
     config, weights = load(model, options.probe())
     options.finish()
-    scope = {"weights": fingerprint(weights), "arithmetic": "float32", **versions()}
-    description = describe(name, config, unit=UNIT, scope=scope, **sizes)
-    return TransformersEngine(build(model, config, weights), description)
+    theirs, unit = UNITS[dtype]
+    scope = {"weights": fingerprint(weights), "arithmetic": theirs, **versions()}
+    description = describe(name, config, unit=UNITS["f32"][1], scope=scope, **sizes)
+    description = replace(description, unit_stored=unit)
+    return TransformersEngine(build(model, config, weights, theirs), description)
