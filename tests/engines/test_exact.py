@@ -74,9 +74,8 @@ def test_history_lost_at_chunk_starts(chunk):
     """
     prompts = Prompts(n_prompts=1, length_max=500, n_generated=2)
     fault = f"numpy:{SMALL},fault=history_lost_at_chunk_start,chunk={chunk}"
-    verdict = run(f"numpy:{SMALL}", fault, (1, 4, 64, 512), prompts)
+    verdict = run(f"numpy:{SMALL}", fault, (4, 64, 512), prompts)
     assert verdict.status is Status.FAILED
-    assert part(verdict, "ubatch 1").status is Status.PASSED  # single tokens keep their history
     assert part(verdict, "ubatch 4").findings[0].rule == "CHUNK_TO_CHUNK"
     assert part(verdict, "ubatch 64").status is Status.FAILED
     whole = part(verdict, "ubatch 512")

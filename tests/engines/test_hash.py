@@ -90,5 +90,5 @@ class Sequences(RuleBasedStateMachine):
             assert rows.argmax.tolist() == [expected([*tokens, 3])]
 
 
-Sequences.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Sequences.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestSequences = Sequences.TestCase
