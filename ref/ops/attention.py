@@ -198,7 +198,7 @@ def _axes(dtype: str) -> tuple[Axis, ...]:
             name="n_kv",
             doc="rows of the pool that holds all sequences' keys and values",
             edges=(1, 31, 32, 63, 64, 65, 128, 255, 256, 257),
-            long=(1024, 14080),
+            long=(1023, 1024, 1025, 14079, 14080, 14081),
         ),
         Axis(name="n_kv_heads", doc="heads of keys and values", edges=(1, 2, 3)),
         Axis(name="n_groups", doc="query heads a head of keys", edges=(1, 2, 4)),

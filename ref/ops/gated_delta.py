@@ -23,7 +23,13 @@ from hotfire.ref.operation import (
     Values,
     gamma,
 )
-from hotfire.ref.sequences import draw_flags, draw_log_gates, draw_starts, spans
+from hotfire.ref.sequences import (
+    HALF_LIFE_MAX,
+    draw_flags,
+    draw_log_gates,
+    draw_starts,
+    spans,
+)
 
 CHUNK = 64
 
@@ -161,6 +167,12 @@ def corners(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     return drawn
 
 
+def slow(_: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Every gate at the longest half-life: what a state loses to rounding adds up."""
+    n_heads = sizes["n_k_heads"] * sizes["n_groups"]
+    return {"gate": np.full((sizes["n_tokens"], n_heads), -np.log(2) / HALF_LIFE_MAX)}
+
+
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     """Keys with one entry of 1 or -1, beta 0 or 1, gates open or shut: a token replaces or keeps
     rows of a state of small integers.
@@ -253,6 +265,7 @@ OPERATIONS = [
                 name="n_tokens",
                 doc="tokens of all sequences, packed",
                 edges=(1, 2, 4, 15, 16, 17, 63, 64, 65, 128, 129, 300),
+                long=(512, 513, 600),
             ),
             Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5)),
             Axis(name="n_k_heads", doc="query and key heads", edges=(1, 2, 3)),
@@ -293,7 +306,7 @@ OPERATIONS = [
         exact=exact,
         second=second,
         structure=structure,
-        fills={"corners": corners},
+        fills={"corners": corners, "slow": slow},
         sequences=Sequences(
             tokens="n_tokens", seqs="n_seqs", starts="seq_start", has_state="has_state"
         ),

@@ -36,6 +36,11 @@ def bound_for(block_len: int) -> Reference:
     return bound
 
 
+def noise(weight: Array, x: Array, weight_var: Array, x_var: Array) -> Values:
+    """That of matvec, a column."""
+    return {"y": x_var @ (weight**2 + weight_var).T + x**2 @ weight_var.T}
+
+
 def exact_for(weight_dtype: str, x_dtype: str) -> Any:
     """Integers small enough that every partial sum is below 2^24, so that no order rounds."""
 
@@ -86,6 +91,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
+        noise=noise if block_len > 1 else None,
     )
 
 

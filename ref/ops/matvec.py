@@ -88,6 +88,11 @@ def designed(
     return weight, x
 
 
+def noise(weight: Array, x: Array, weight_var: Array, x_var: Array) -> Values:
+    """The variance of a product whose terms are off independently."""
+    return {"y": (weight**2 + weight_var) @ x_var + weight_var @ x**2}
+
+
 def exact_for(weight_dtype: str, x_dtype: str) -> Any:
     """Integers for which no order of summation rounds."""
 
@@ -136,6 +141,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
+        noise=noise if block_len > 1 else None,
     )
 
 
