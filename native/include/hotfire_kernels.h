@@ -251,6 +251,28 @@ HOTFIRE_API hotfire_status hotfire_gated_delta(const hotfire_exec *exec,
     int64_t k_dim,
     int64_t v_dim);
 
+/*! hotfire_gated_delta_gates() : Makes what gated_delta takes of projections: logarithms of decays, and betas.
+ *  gate[t, h] = -exp(a_log[h]) * log(1 + exp(a[t, h] + dt_bias[h]))
+ *  beta[t, h] = 1 / (1 + exp(-b[t, h]))
+ *  a: [n_tokens, n_heads] f32, steps.
+ *  b: [n_tokens, n_heads] f32, before the sigmoid.
+ *  a_log: [n_heads] f32, log of rates.
+ *  dt_bias: [n_heads] f32, added to a.
+ *  gate: [n_tokens, n_heads] f32, logarithm of the decay, <= 0.
+ *  beta: [n_tokens, n_heads] f32, 0 to 1.
+ *  n_tokens: tokens, >= 0.
+ *  n_heads: value heads, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_gated_delta_gates(const hotfire_exec *exec,
+    const float *a,
+    const float *b,
+    const float *a_log,
+    const float *dt_bias,
+    float *gate,
+    float *beta,
+    int64_t n_tokens,
+    int64_t n_heads);
+
 /*! hotfire_kv_append_bf16() : Stores tokens as bf16 in rows of a cache.
  *  cache[slot[t]] = x[t]
  *  A token whose slot is not in 0 .. n_kv - 1 is padding and goes nowhere; of two with the
@@ -359,6 +381,106 @@ HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
     int64_t n_rows,
     int64_t n_cols);
 
+/*! hotfire_matmul_grouped_bf16() : Multiplies each f32 vector by the bf16 matrices of its experts.
+ *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
+ *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
+ *  y[t, u] equals, to the bit, what hotfire_matvec_bf16 makes of x[t].
+ *  weight: [n_experts, n_rows, n_cols] bf16, the matrices.
+ *  x: [n_tokens, n_cols] f32, the vectors.
+ *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
+ *  y: [n_tokens, n_top_k, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_top_k: experts a vector, >= 0.
+ *  n_experts: experts, >= 0.
+ *  n_rows: rows of a matrix, >= 0.
+ *  n_cols: columns of a matrix, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
+    const uint16_t *weight,
+    const float *x,
+    const int32_t *expert_ids,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_top_k,
+    int64_t n_experts,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_grouped_f32() : Multiplies each f32 vector by the f32 matrices of its experts.
+ *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
+ *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
+ *  y[t, u] equals, to the bit, what hotfire_matvec_f32 makes of x[t].
+ *  weight: [n_experts, n_rows, n_cols] f32, the matrices.
+ *  x: [n_tokens, n_cols] f32, the vectors.
+ *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
+ *  y: [n_tokens, n_top_k, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_top_k: experts a vector, >= 0.
+ *  n_experts: experts, >= 0.
+ *  n_rows: rows of a matrix, >= 0.
+ *  n_cols: columns of a matrix, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
+    const float *weight,
+    const float *x,
+    const int32_t *expert_ids,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_top_k,
+    int64_t n_experts,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_grouped_q4_0() : Multiplies each q8_0 vector by the q4_0 matrices of its experts.
+ *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
+ *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
+ *  y[t, u] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t].
+ *  weight: [n_experts, n_rows, n_cols] q4_0, the matrices.
+ *  x: [n_tokens, n_cols] q8_0, the vectors.
+ *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
+ *  y: [n_tokens, n_top_k, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_top_k: experts a vector, >= 0.
+ *  n_experts: experts, >= 0.
+ *  n_rows: rows of a matrix, >= 0.
+ *  n_cols: columns of a matrix, >= 0, a multiple of 32.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
+    const hotfire_block_q4_0 *weight,
+    const hotfire_block_q8_0 *x,
+    const int32_t *expert_ids,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_top_k,
+    int64_t n_experts,
+    int64_t n_rows,
+    int64_t n_cols);
+
+/*! hotfire_matmul_grouped_q8_0() : Multiplies each q8_0 vector by the q8_0 matrices of its experts.
+ *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
+ *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
+ *  y[t, u] equals, to the bit, what hotfire_matvec_q8_0 makes of x[t].
+ *  weight: [n_experts, n_rows, n_cols] q8_0, the matrices.
+ *  x: [n_tokens, n_cols] q8_0, the vectors.
+ *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
+ *  y: [n_tokens, n_top_k, n_rows] f32, the products.
+ *  n_tokens: vectors, >= 0.
+ *  n_top_k: experts a vector, >= 0.
+ *  n_experts: experts, >= 0.
+ *  n_rows: rows of a matrix, >= 0.
+ *  n_cols: columns of a matrix, >= 0, a multiple of 32.
+ */
+HOTFIRE_API hotfire_status hotfire_matmul_grouped_q8_0(const hotfire_exec *exec,
+    const hotfire_block_q8_0 *weight,
+    const hotfire_block_q8_0 *x,
+    const int32_t *expert_ids,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_top_k,
+    int64_t n_experts,
+    int64_t n_rows,
+    int64_t n_cols);
+
 /*! hotfire_matmul_q4_0() : Multiplies a q4_0 matrix by q8_0 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
  *  Each y[t] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t].
@@ -454,6 +576,46 @@ HOTFIRE_API hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
     float *y,
     int64_t n_rows,
     int64_t n_cols);
+
+/*! hotfire_moe_combine() : Adds up a token's experts and the shared one, weighed by the sigmoid of its gate.
+ *  y[t, i] = sum_u weights[t, u] * experts[t, u, i]
+ *            + shared[t, i] / (1 + exp(-shared_gate[t]))
+ *  experts: [n_tokens, n_top_k, n_embd] f32, what the chosen experts gave, zeros for an id out of range.
+ *  weights: [n_tokens, n_top_k] f32, their weights.
+ *  shared: [n_tokens, n_embd] f32, the shared expert's.
+ *  shared_gate: [n_tokens] f32, its gate.
+ *  y: [n_tokens, n_embd] f32, sum; in place over shared.
+ *  n_tokens: tokens, >= 0.
+ *  n_top_k: experts a token, >= 0.
+ *  n_embd: width of a row, >= 0.
+ */
+HOTFIRE_API hotfire_status hotfire_moe_combine(const hotfire_exec *exec,
+    const float *experts,
+    const float *weights,
+    const float *shared,
+    const float *shared_gate,
+    float *y,
+    int64_t n_tokens,
+    int64_t n_top_k,
+    int64_t n_embd);
+
+/*! hotfire_moe_route() : Chooses the experts of each token and their weights.
+ *  p = softmax(logits[t]);  expert_ids[t] = the n_top_k of greatest p, greatest first, of
+ *  equal ones the lower id first;  weights[t, u] = p[expert_ids[t, u]] / their sum
+ *  logits: [n_tokens, n_experts] f32, no NaN.
+ *  expert_ids: [n_tokens, n_top_k] i32, the chosen.
+ *  weights: [n_tokens, n_top_k] f32, their weights.
+ *  n_tokens: tokens, >= 0.
+ *  n_experts: experts, >= 1.
+ *  n_top_k: experts a token, >= 1, <= n_experts.
+ */
+HOTFIRE_API hotfire_status hotfire_moe_route(const hotfire_exec *exec,
+    const float *logits,
+    int32_t *expert_ids,
+    float *weights,
+    int64_t n_tokens,
+    int64_t n_experts,
+    int64_t n_top_k);
 
 /*! hotfire_quantize_q4_0() : Stores f32 values as q4_0, row by row.
  *  y = x

@@ -4,7 +4,7 @@
 // row alone, in the order of matvec, so that a result is the same to the bit at any n_tokens.
 #pragma once
 
-#include "kernel.hpp"
+#include "products.hpp"
 
 HOTFIRE_FAMILY_MUTANT(last_step_dropped, "the last vector or block of a row is left out");
 HOTFIRE_FAMILY_MUTANT(ragged_tile_dropped, "tokens past the last multiple of 4 are not written");
@@ -26,31 +26,6 @@ HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
 namespace hotfire::HOTFIRE_ISA {
 
 static constexpr int64_t PANEL = 32; // columns of x that stay in the cache while weight streams by
-
-// One step of a sum takes a block, or a vector of columns.
-template <class T> inline constexpr int64_t STEP = VALUES<T> == 1 ? WIDTH : VALUES<T>;
-
-struct Block {
-    Codes codes;
-    float scale;
-};
-
-// What one step needs of a weight row, n being the values that remain.
-static inline Vec decode(const float *weight, int64_t n) { return load(weight, n); }
-static inline Vec decode(const uint16_t *weight, int64_t n) { return widen(weight, n); }
-template <class T> static inline Block decode(const T *weight, int64_t) {
-    return {codes(*weight), to_f32(weight->d)};
-}
-
-static inline Vec multiply_add(Vec weight, const float *x, int64_t n, Vec sums) {
-    return fma(weight, load(x, n), sums);
-}
-
-// The product of two f16 scales is exact in f32, and so is a lane of dot: one rounding a block.
-static inline Vec multiply_add(const Block &weight, const hotfire_block_q8_0 *x, int64_t,
-                               Vec sums) {
-    return fma(dot(weight.codes, codes(*x)), splat(weight.scale * to_f32(x->d)), sums);
-}
 
 template <class Weight, class X> struct Matmul {
     const Weight *weight;
