@@ -1,0 +1,79 @@
+"""A state machine over any engine: whatever the order of calls, each sequence is its history."""
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from hotfire.engines import Batch, Span, Status
+from hotfire.engines.walked import Walked
+
+N_SEQS = 4
+
+
+def machine(make, expected, near):
+    """The state machine of an engine.
+
+    Args:
+        make: opens the engine; it needs N_SEQS sequences.
+        expected: tokens -> the row of logits after the last of them, from an oracle.
+        near: how far a logit may be off; 0 for equality.
+    """
+    with make() as engine:
+        n_vocab, n_ctx = engine.description.n_vocab, engine.description.n_ctx
+    seqs = st.integers(0, N_SEQS - 1)
+    ids = st.lists(st.integers(0, n_vocab - 1), min_size=1, max_size=7)
+
+    class Sequences(RuleBasedStateMachine):
+        @initialize()
+        def begin(self):
+            self.engine = Walked(make())
+            self.want = {seq: [] for seq in range(N_SEQS)}
+            self.saved = [(self.engine.seq_save(0), [])]
+
+        @rule(parts=st.dictionaries(seqs, ids, min_size=1))
+        def decode(self, parts):
+            """Every row is that of the sequence's history, or nothing was done at all."""
+            spans = [Span(seq, len(self.want[seq]), own) for seq, own in parts.items()]
+            rows = self.engine.decode(Batch.of(spans))
+            full = [seq for seq, own in parts.items() if len(self.want[seq]) + len(own) > n_ctx]
+            if full:
+                assert (rows.status, list(rows.full)) == (Status.CONTEXT_FULL, full)
+                return
+            for seq, own in parts.items():
+                self.want[seq] = self.want[seq] + own
+            for row, seq in zip(rows.logits, parts, strict=True):
+                assert np.abs(row - expected(self.want[seq])).max() <= near
+
+        @rule(seq=seqs, part=st.floats(0, 1))
+        def remove(self, seq, part):
+            """It goes back, or refuses and then can only be removed whole."""
+            pos = int(part * len(self.want[seq]))
+            if not self.engine.seq_remove(seq, pos):
+                pos = 0
+                assert self.engine.seq_remove(seq)
+            self.want[seq] = self.want[seq][:pos]
+
+        @rule(source=seqs, to=seqs)
+        def copy(self, source, to):
+            self.engine.seq_copy(source, to)
+            self.want[to] = list(self.want[source])
+
+        @rule(seq=seqs)
+        def save(self, seq):
+            self.saved.append((self.engine.seq_save(seq), list(self.want[seq])))
+
+        @rule(seq=seqs, which=st.integers(0, 9))
+        def restore(self, seq, which):
+            saved, tokens = self.saved[which % len(self.saved)]
+            self.engine.seq_restore(seq, saved)
+            self.want[seq] = list(tokens)
+
+        def teardown(self):
+            """Each sequence goes on as its history does; then the engine is closed."""
+            if not hasattr(self, "engine"):
+                return
+            if any(len(tokens) < n_ctx for tokens in self.want.values()):
+                self.decode({s: [1] for s, tokens in self.want.items() if len(tokens) < n_ctx})
+            self.engine.close()
+
+    return Sequences
