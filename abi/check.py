@@ -58,15 +58,17 @@ def judged(
 
     Two sides that have no name in common prove nothing: the verdict is then mistrusted.
     """
-    both = Comparison(mirror, library, dict(names or {}))
-    found = compare_both(both)
-    for text in drifted(both, found):
-        show(text)
+    with sources.told(name):
+        both = Comparison(mirror, library, dict(names or {}))
+        found = compare_both(both)
+        for text in drifted(both, found):
+            show(text)
+        digests = {"mirror_sha256": _digest(mirror), "library_sha256": _digest(library)}
     functions = {*library.functions, *library.redirects, *(library.exports or ())}
     common = {
         "records": len(both.pairs),
         "functions": len(functions & mirror.functions.keys()),
-        "constants": len(mirror.values.keys() & library.values.keys()),
+        "constants": len(mirror.values.keys() & library.values.keys()) + both.n_scoped_labels,
     }
     counts = {
         f"n_{severity.value.replace('-', '_')}": sum(each.severity is severity for each in found)
@@ -85,9 +87,8 @@ def judged(
             "library": library.source,
             "target": library.target or mirror.target,
             "defines": list(library.defines),
-            "mirror_sha256": _digest(mirror),
-            "library_sha256": _digest(library),
-        },
+        }
+        | digests,
         reproduce=reproduce,
         findings=tuple(found),
         measurements={f"n_{what}_compared": n for what, n in common.items()} | counts,
@@ -125,6 +126,8 @@ def check(
         raise InputError("expected at least one --mirror, such as ctypes:package.module")
     if mirrors and not headers and options.library is None:
         raise InputError("expected --header, --library, or both, to compare the mirror with")
+    if options.library is not None:
+        options = replace(options, library=sources.library_path(options.library))
     parts = [_mirror(headers, side, reading, options) for side in mirrors]
     parts += _as_built(headers, reading, options) if mirrors else []
     if options.paint:
@@ -146,7 +149,7 @@ def _mirror(headers: Sequence[Path], side: str, reading: Reading, options: Optio
     if headers:
         found = sources.read_headers(headers, reading, mirror.names())
     else:
-        found = sources.read(str(options.library), reading, mirror.names())
+        found = _library(options.library, reading, mirror.names())
     extra: list[Finding] = []
     if options.library is not None:
         exports = sources.read_exports(options.library)
@@ -163,6 +166,13 @@ def _mirror(headers: Sequence[Path], side: str, reading: Reading, options: Optio
     if options.confirm and headers:
         return _confirmed(verdict, mirror, found, headers, reading, options.confirm)
     return verdict
+
+
+def _library(library: Path | None, reading: Reading, names: set[str]) -> Manifest:
+    """What a library alone says: its debug information, or a list of its symbols."""
+    if library is not None and library.suffix == ".txt":
+        return sources.read_exports(library)
+    return sources.read(str(library), reading, names)
 
 
 def _as_built(headers: Sequence[Path], reading: Reading, options: Options) -> list[Verdict]:

@@ -76,7 +76,18 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """A named enum: its base integer and its values in the order of declaration."""
+    """A named enum: its base integer and its values in the order of declaration.
+
+    Args:
+        name: its tag, or its typedef where it has no tag.
+        base: the integer that holds it.
+        values: label and number.
+        aliases: typedefs of it.
+        tagged: whether C calls it `enum name`.
+        location: `file:line`.
+        scoped: whether a label is only reached through the enum's name, as in Rust, Python and
+            a C++ `enum class`: another enum may have the same label.
+    """
 
     name: str
     base: Type
@@ -84,6 +95,7 @@ class Enum:
     aliases: tuple[str, ...] = ()
     tagged: bool = True
     location: str = ""
+    scoped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +185,9 @@ class Manifest:
     def names(self) -> set[str]:
         """Every name by which something of this could be looked for elsewhere."""
         aliases = {alias for enum in self.enums.values() for alias in enum.aliases}
+        labels = {label for enum in self.enums.values() for label, _ in enum.values}
         return aliases | {
+            *labels,
             *self.record_names,
             *self.enums,
             *self.functions,
@@ -190,10 +204,11 @@ class Manifest:
 
     @cached_property
     def values(self) -> dict[str, int | float | str]:
-        """Every constant by name: macros, and the values of every enum."""
+        """Every constant that its name alone tells: macros, and the values of unscoped enums."""
         found: dict[str, int | float | str] = {c.name: c.value for c in self.constants.values()}
         for enum in self.enums.values():
-            found.update(enum.values)
+            if not enum.scoped:
+                found.update(enum.values)
         return found
 
     def record(self, of: Type) -> Record | None:

@@ -77,7 +77,8 @@ def _field(member: Field, locations: bool) -> dict[str, Any]:
 
 def _enum(enum: Enum) -> dict[str, Any]:
     values = [{"name": name, "value": value} for name, value in enum.values]
-    return {"base": str(enum.base), "values": values} | _named(enum)
+    scoped = {"scoped": True} if enum.scoped else {}
+    return {"base": str(enum.base), "values": values} | _named(enum) | scoped
 
 
 def _function(function: Function) -> dict[str, Any]:
@@ -186,7 +187,8 @@ def _read_enum(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]) 
     values = tuple((value["name"], int(value["value"])) for value in tree["values"])
     aliases = tuple(tree.get("aliases", ()))
     tagged = bool(tree.get("tagged", True))
-    return Enum(name, read(tree["base"]), values, aliases, tagged, tree.get("location", ""))
+    place, scoped = tree.get("location", ""), bool(tree.get("scoped", False))
+    return Enum(name, read(tree["base"]), values, aliases, tagged, place, scoped)
 
 
 def _read_function(name: str, tree: Mapping[str, Any], read: Callable[[str], Type]) -> Function:

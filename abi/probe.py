@@ -87,7 +87,8 @@ def _error_lines(errors: Iterable[str]) -> Iterator[int]:
 def _condition(found: Finding, mirror: Manifest, library: Manifest) -> str:
     """C that is true if the library is as the finding says and the mirror is not; "" if none is."""
     subject = found.subject
-    record = library.records.get(subject.get("record", ""))
+    called = subject.get("record", "")
+    record = library.records.get(library.record_names.get(called, called))
     if found.rule == "BY_VALUE_ABI" and record is not None:
         sized = f"sizeof({c.tag(record)})"
         same = _same_prototype(subject["function"], library)

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from hotfire.abi.checks.base import Comparison, Pair
 from hotfire.abi.checks.relation import Kind, difference
 from hotfire.abi.manifest import Field, Manifest
+from hotfire.abi.spelling import plain
 from hotfire.verdict import Finding
 
 WIDTH = 38
@@ -55,7 +56,7 @@ def _rows(fields: dict[str, Field]) -> dict[int, list[Field]]:
 
 def _alike(both: Comparison, one: Field | None, other: Field | None) -> bool:
     """Whether the two sides have the same field there, read the same way."""
-    if one is None or other is None or one.name.rstrip("_") != other.name.rstrip("_"):
+    if one is None or other is None or plain(one.name) != plain(other.name):
         return False
     if both.mirror.width_of(one) != both.library.width_of(other):
         return False
@@ -93,7 +94,7 @@ def _first(
             "padding" if inside else "nothing of the record",
         )
         return f"{where}: what the mirror calls {one.name} is {under} in the library"
-    if one is not None and other is not None and one.name != other.name:
+    if one is not None and other is not None and plain(one.name) != plain(other.name):
         return f"{where}: what the mirror calls {one.name} is {other.name} in the library"
     name = other.name if other is not None else ""
     return f"{where}: the two sides read {name} differently"

@@ -6,7 +6,10 @@ A side is `ctypes:`, `cffi:`, `numpy:` or `accessor:` and a file or module, `hea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import ArgumentError
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +22,7 @@ BINARIES = ("dwarf", "accessor")
 """Kinds that are searched for names, as they are too large to be read whole."""
 _IMPORTED = ("ctypes", "cffi", "numpy")
 _SUFFIXES = {".json": "manifest", ".o": "dwarf", ".so": "dwarf"}
+_DEPTH = 10_000
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc")
 
 
@@ -65,6 +69,25 @@ def split(side: str) -> tuple[str, str]:
     )
 
 
+@contextmanager
+def told(what: object) -> Iterator[None]:
+    """What the system refuses, and what nests beyond reason, as one error."""
+    before = sys.getrecursionlimit()
+    # Readers follow types from record to record; a chain of a thousand is no error.
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot read {what}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what}: expected UTF-8 text, got other bytes") from error
+    except (RecursionError, ArgumentError) as error:
+        # ctypes, by which libclang is called, hides the first in the second.
+        raise InputError(f"{what}: its types nest too deep to be read") from error
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def read(side: str, reading: Reading, names: Iterable[str] = ()) -> Manifest:
     """The manifest of one side.
 
@@ -76,6 +99,11 @@ def read(side: str, reading: Reading, names: Iterable[str] = ()) -> Manifest:
     Raises:
         InputError: if it cannot be read.
     """
+    with told(side):
+        return _read(side, reading, names)
+
+
+def _read(side: str, reading: Reading, names: Iterable[str]) -> Manifest:
     kind, rest = split(side)
     if kind in _IMPORTED:
         found: Manifest = import_module(f"hotfire.abi.readers.{kind}_").read(
@@ -102,26 +130,50 @@ def read_headers(headers: Sequence[Path], reading: Reading, names: Iterable[str]
     """The manifest of headers that are included together."""
     from hotfire.abi.readers import header
 
-    return header.read(
-        headers,
-        target=reading.target,
-        include=reading.include,
-        defines=reading.defines,
-        language=reading.language,
-        names=names,
-    )
+    with told(", ".join(map(str, headers))):
+        return header.read(
+            headers,
+            target=reading.target,
+            include=reading.include,
+            defines=reading.defines,
+            language=reading.language,
+            names=names,
+        )
 
 
 def read_exports(path: Path) -> Manifest:
-    """What a library exports: from its ELF, or from a text file with one name a line."""
+    """What a library exports: from its ELF, or from a text file with one name a line.
+
+    The text may also be what `nm -D` prints, and the path may be the side `exports:FILE`.
+
+    Raises:
+        InputError: if there is no such file, or it holds no name.
+    """
     from hotfire.abi.readers import elf
 
+    path = library_path(path)
     if path.suffix != ".txt":
         return elf.read(path)
     if not path.is_file():
         raise InputError(f"expected a list of symbols, found no file {path}")
-    names = tuple(sorted(line.strip() for line in path.read_text().splitlines() if line.strip()))
-    return Manifest(source="exports", target="", exports=names)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    names = {_symbol(line.split()) for line in lines if not line.lstrip().startswith("#")} - {""}
+    if not names:
+        raise InputError(f"{path}: expected one symbol a line, found none")
+    return Manifest(source="exports", target="", exports=tuple(sorted(names)))
+
+
+def _symbol(words: list[str]) -> str:
+    """The name in a line, without its version; "" where `nm` says that it is only needed."""
+    if not words or (len(words) > 1 and words[-2] in ("U", "w", "v")):
+        return ""
+    return words[-1].partition("@")[0]
+
+
+def library_path(path: Path) -> Path:
+    """The file of a library that was named as a path or as a side, `exports:FILE`."""
+    kind, colon, rest = str(path).partition(":")
+    return Path(rest) if colon and rest and kind in ("exports", "dwarf") else path
 
 
 def with_exports(library: Manifest, exports: Manifest) -> Manifest:

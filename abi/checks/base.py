@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hotfire.abi import target
+from hotfire.abi.checks.pairing import UNNAMED, Pairing, counterpart
 from hotfire.abi.ctype import Type
-from hotfire.abi.manifest import Field, Function, Manifest, Record
+from hotfire.abi.manifest import Enum, Field, Function, Manifest, Record
+from hotfire.abi.spelling import matching_labels, plain, unique
 from hotfire.verdict import Finding, Severity
 
-UNNAMED = ".anonymous"
-"""What readers put in the name of a record that an outer one has as an unnamed member."""
+__all__ = ["UNNAMED", "Comparison", "Pair", "Rule", "Use", "finding", "is_reserved", "is_sentinel"]
 
-_RESERVED = re.compile(r"^_*(reserved|padding|pad|unused|dummy|spare)\w*$", re.I)
+# bindgen's name for the bytes of bitfields says as little about them as a filler's does.
+_RESERVED = re.compile(
+    r"^_*(reserved|padding|pad|unused|dummy|spare|bitfield|bindgen_pad)\w*$", re.I
+)
 _SENTINEL = re.compile(r"(COUNT|MAX|LAST|END|NUM|TOTAL|SENTINEL|FORCE32|_N|Count|Max|Last|End)$")
 
 
@@ -43,8 +47,10 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """What findings call it: the library's name."""
-        return self.library.name
+        """What findings call it: the name that both sides know, else the library's."""
+        known = {self.mirror.name, *self.mirror.aliases}
+        names = (self.library.name, *self.library.aliases)
+        return next((name for name in names if name in known), self.library.name)
 
     @property
     def kind(self) -> str:
@@ -87,74 +93,36 @@ class Comparison:
         target.require_same(mirror.target, library.target)
         self.mirror = mirror
         self.library = library
-        self._pairs = dict(names or {})
+        self._pairing = Pairing(mirror, library, names or {})
         self._fields: dict[str, tuple[dict[str, Field], dict[str, Field]]] = {}
-        self._pair_by_name()
-        self._pair_by_use()
-
-    def _pair_by_name(self) -> None:
-        known = self.library.record_names
-        for record in self.mirror.records.values():
-            # The members of an unnamed record are compared as those of the outer one.
-            if record.name in self._pairs or UNNAMED in record.name:
-                continue
-            for name in (record.name, *record.aliases):
-                if name in known:
-                    self._pairs[record.name] = known[name]
-                    break
-
-    def _pair_by_use(self) -> None:
-        """A record of another name stands for the one at the same place of a function or record."""
-        waiting: list[tuple[Type, Type]] = []
-        for function in self.mirror.functions.values():
-            other = self.counterpart(function)
-            if other is not None:
-                waiting.append((function.type, other.type))
-        for name, of in self.mirror.typedefs.items():
-            if name in self.library.typedefs:
-                waiting.append((of, self.library.typedefs[name]))
-        for mine, theirs in list(self._pairs.items()):
-            waiting += self._members(mine, theirs)
-        while waiting:
-            mine_type, their_type = waiting.pop()
-            if mine_type.is_record and their_type.is_record:
-                if mine_type.name not in self._pairs:
-                    self._pairs[mine_type.name] = their_type.name
-                    waiting += self._members(mine_type.name, their_type.name)
-                continue
-            if mine_type.kind != their_type.kind:
-                continue
-            if mine_type.to is not None and their_type.to is not None:
-                waiting.append((mine_type.to, their_type.to))
-            waiting += zip(mine_type.args or (), their_type.args or (), strict=False)
-
-    def _members(self, mine: str, theirs: str) -> list[tuple[Type, Type]]:
-        mirror, library = self.mirror.records.get(mine), self.library.records.get(theirs)
-        if mirror is None or library is None:
-            return []
-        others = {member.name: member.type for member in library.fields if member.name}
-        return [
-            (member.type, others[member.name]) for member in mirror.fields if member.name in others
-        ]
 
     def counterpart(self, function: Function) -> Function | None:
         """The library's function that one of the mirror's is meant to be."""
-        functions = self.library.functions
-        to = self.library.redirects.get(function.name, function.name)
-        if self.mirror.redirects.get(function.name) == to:
-            # Both sides rename it the same way, so that its plain name means the same to both.
-            return functions.get(function.name) or functions.get(to)
-        return functions.get(to) or functions.get(function.name)
+        return counterpart(self.mirror, self.library, function)
 
     def library_record(self, mirror_name: str) -> str:
         """The library's name of a record of the mirror, "" if it has none."""
-        return self._pairs.get(mirror_name, "")
+        return self._pairing.records.get(mirror_name, "")
+
+    def library_enum(self, mirror_name: str) -> Enum | None:
+        """The library's enum that one of the mirror stands for, None if it has none."""
+        return self.library.enums.get(self._pairing.enums.get(mirror_name, ""))
+
+    @property
+    def n_scoped_labels(self) -> int:
+        """How many labels of the mirror's scoped enums stand for one of the library's."""
+        return sum(
+            len(matching_labels(dict(enum.values), dict(theirs.values)))
+            for enum in self.mirror.enums.values()
+            for theirs in [self.library_enum(enum.name)]
+            if theirs is not None and (enum.scoped or theirs.scoped)
+        )
 
     @cached_property
     def pairs(self) -> list[Pair]:
         """Records of which both sides know the layout, by name."""
         found = []
-        for mine, theirs in sorted(self._pairs.items()):
+        for mine, theirs in sorted(self._pairing.records.items()):
             mirror, library = self.mirror.records.get(mine), self.library.records.get(theirs)
             if mirror and library and not mirror.opaque and not library.opaque:
                 found.append(Pair(mirror, library))
@@ -220,11 +188,14 @@ class Comparison:
 
     def _new_fields(self, pair: Pair) -> tuple[dict[str, Field], dict[str, Field]]:
         library = _opened(self.library, pair.library, self.mirror, pair.mirror)
-        mirror = {}
-        for name, member in _opened(self.mirror, pair.mirror, self.library, pair.library).items():
-            # `from_` is how Python writes a field called `from`.
-            bare = name.rstrip("_")
-            mirror[bare if name not in library and bare in library else name] = member
+        mine = _opened(self.mirror, pair.mirror, self.library, pair.library)
+        # `from_` is how Python writes a field called `from`, `nTokens` how others do `n_tokens`.
+        free = [name for name in library if name not in mine]
+        spelled = unique(free, {name: plain(name) for name in free})
+        mirror = {
+            name if name in library else spelled.pop(plain(name), name): member
+            for name, member in mine.items()
+        }
         return mirror, library
 
     def shared(self, pair: Pair) -> Iterator[tuple[Field, Field]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hotfire.abi.checks.base import Comparison, Rule, finding, is_sentinel
 from hotfire.abi.checks.relation import Kind, crossing_values, difference
 from hotfire.abi.manifest import Enum
+from hotfire.abi.spelling import matching_labels
 from hotfire.verdict import Finding, Severity
 
 ENUM_VALUE = Rule(
@@ -53,6 +54,8 @@ _TYPEDEF_SEVERITY = {
 def check(both: Comparison) -> Iterator[Finding]:
     """Values by name, then enums by name, then typedefs."""
     yield from _values(both)
+    for enum in both.mirror.enums.values():
+        yield from _labels(both, enum)
     for name in sorted(both.library.enums):
         yield from _enum(both, both.library.enums[name])
     yield from _new_constants(both)
@@ -86,12 +89,54 @@ def _values(both: Comparison) -> Iterator[Finding]:
         )
 
 
+def _labels(both: Comparison, mine: Enum) -> Iterator[Finding]:
+    """The labels of an enum that is scoped on one side at least, inside the two enums."""
+    theirs = both.library_enum(mine.name)
+    if not mine.scoped and not (theirs and theirs.scoped):
+        return
+    known: dict[str, int | float | str] = dict(theirs.values) if theirs else {}
+    matched = matching_labels(dict(mine.values), known)
+    for label, value in mine.values:
+        other = matched.get(label, label)
+        there = known.get(other, both.library.values.get(other))
+        if there is None:
+            if matched and both.library.complete:
+                yield from _gone(mine.name, label, value, value in known.values())
+        elif not _same(value, there):
+            yield finding(
+                ENUM_VALUE,
+                Severity.SILENT_WRONG,
+                f"{other} is {there!r}, the mirror says {mine.name}.{label} = {value!r}",
+                theirs.location if theirs else "",
+                constant=other,
+                enum=theirs.name if theirs else mine.name,
+                mirror=repr(value),
+                library=repr(there),
+            )
+
+
+def _gone(enum: str, label: str, value: int, is_spelling: bool) -> Iterator[Finding]:
+    yield finding(
+        ENUM_VALUE,
+        Severity.INFO if is_spelling else Severity.LATENT,
+        f"the library has no {enum}.{label}; the mirror says {value!r}"
+        + (", which the library names otherwise" if is_spelling else ""),
+        constant=label,
+        enum=enum,
+        mirror=repr(value),
+        library="absent",
+    )
+
+
 def _same(mine: int | float | str, theirs: int | float | str) -> bool:
     if isinstance(mine, str) or isinstance(theirs, str):
         return mine == theirs
     if isinstance(mine, int) and isinstance(theirs, int):
         # `-1` and `0xFFFFFFFF` are one pattern of 32 or 64 bits.
-        return mine == theirs or (mine - theirs) in (1 << 32, -(1 << 32), 1 << 64, -(1 << 64))
+        low, high = sorted((mine, theirs))
+        return low == high or any(
+            low + (1 << bits) == high and -(1 << bits - 1) <= low < 0 for bits in (32, 64)
+        )
     return abs(mine - theirs) <= 1e-6 * max(abs(mine), abs(theirs))
 
 
@@ -129,8 +174,12 @@ def _removed(
 
 
 def _enum(both: Comparison, theirs: Enum) -> Iterator[Finding]:
-    known = [label for label, _ in theirs.values if label in both.mirror.values]
-    unknown = [label for label, _ in theirs.values if label not in both.mirror.values]
+    mine = _counterpart(both, theirs)
+    named = set(both.mirror.values)
+    if mine is not None and (mine.scoped or theirs.scoped):
+        named |= set(matching_labels(dict(mine.values), dict(theirs.values)).values())
+    known = [label for label, _ in theirs.values if label in named]
+    unknown = [label for label, _ in theirs.values if label not in named]
     if known and unknown:
         yield finding(
             ENUM_NEW,
@@ -142,7 +191,6 @@ def _enum(both: Comparison, theirs: Enum) -> Iterator[Finding]:
             mirror="absent",
             library=", ".join(unknown),
         )
-    mine = _counterpart(both, theirs)
     if mine is None or both.mirror.source in ("ctypes", "accessor") or mine.base == theirs.base:
         return
     if mine.base.size != theirs.base.size:
@@ -166,8 +214,9 @@ def _counterpart(both: Comparison, theirs: Enum) -> Enum | None:
     for name in (theirs.name, *theirs.aliases):
         if name in both.mirror.enums:
             return both.mirror.enums[name]
-    wanted = {theirs.name, *theirs.aliases}
-    return next((e for e in both.mirror.enums.values() if wanted & set(e.aliases)), None)
+    return next(
+        (e for e in both.mirror.enums.values() if both.library_enum(e.name) == theirs), None
+    )
 
 
 def _new_constants(both: Comparison) -> Iterator[Finding]:

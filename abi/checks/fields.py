@@ -40,6 +40,7 @@ _TYPE_SEVERITY = {
     Kind.ERASED: Severity.INFO,
     Kind.BOOL: Severity.INFO,
     Kind.ADDRESS: Severity.INFO,
+    Kind.HALF: Severity.INFO,
     Kind.SIGN: Severity.LATENT,
     Kind.RANGE: Severity.SILENT_WRONG,
     Kind.CLASS: Severity.SILENT_WRONG,
@@ -77,7 +78,8 @@ def _field(both: Comparison, pair: Pair, mine: Field, theirs: Field) -> Iterator
     mirror_size, library_size = both.mirror.width_of(mine) // 8, both.library.width_of(theirs) // 8
     flexible = mirror_size == 0 or library_size == 0
     found = difference(both, mine.type, theirs.type)
-    if mirror_size != library_size and not mine.type.is_record and not flexible:
+    whole = mine.type.is_record and theirs.type.is_record
+    if mirror_size != library_size and not whole and not flexible:
         hidden = _hidden_by_padding(both, pair)
         yield finding(
             FIELD_WIDTH,

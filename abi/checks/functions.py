@@ -222,7 +222,7 @@ def _result(both: Comparison, mine: Function, theirs: Function) -> Iterator[Find
 
 def _by_value(both: Comparison) -> Iterator[Finding]:
     drifted: dict[str, Pair] = {
-        pair.name: pair for pair in both.pairs if not passed_alike(both, pair)
+        pair.library.name: pair for pair in both.pairs if not passed_alike(both, pair)
     }
     for function in both.met_functions:
         parts = [("takes", arg) for arg in function.type.args or ()]

@@ -97,19 +97,44 @@ def _only_renamed(
 def _renamed(
     both: Comparison, pair: Pair, missing: dict[str, Field], extra: dict[str, Field]
 ) -> Iterator[Finding]:
+    """A field of another name in the same bytes: for a filler's name a rename, else two fields."""
     for mine, theirs in zip(extra.values(), missing.values(), strict=True):
         typed = difference(both, mine.type, theirs.type)
-        quiet = is_reserved(mine.name) or is_reserved(theirs.name)
+        why = f": {typed.why}" if typed else ""
+        place = theirs.location or pair.library.location
+        if is_reserved(mine.name) or is_reserved(theirs.name):
+            yield finding(
+                FIELD_RENAMED,
+                Severity.INFO,
+                f"{pair.name}.{theirs.name} ({theirs.type}) is called {mine.name} ({mine.type}) in "
+                f"the mirror{why}",
+                place,
+                record=pair.name,
+                field=theirs.name,
+                mirror=mine.name,
+                library=theirs.name,
+            )
+            continue
         yield finding(
-            FIELD_RENAMED,
-            Severity.INFO if quiet else Severity.LATENT,
-            f"{pair.name}.{theirs.name} ({theirs.type}) is called {mine.name} ({mine.type}) in the "
-            "mirror" + (f": {typed.why}" if typed else ""),
-            theirs.location or pair.library.location,
+            FIELD_MISSING,
+            Severity.LATENT,
+            f"{pair.name}.{theirs.name} ({theirs.type} at byte {theirs.offset}) is not in the "
+            f"mirror, which has {mine.name} ({mine.type}) there{why}",
+            place,
             record=pair.name,
             field=theirs.name,
-            mirror=mine.name,
-            library=theirs.name,
+            mirror="absent",
+            library=f"{theirs.type} at {theirs.offset}",
+        )
+        yield finding(
+            FIELD_EXTRA,
+            Severity.LATENT,
+            f"the library's {pair.name} has no {mine.name}; it has {theirs.name} at the same place",
+            place,
+            record=pair.name,
+            field=mine.name,
+            mirror=f"{mine.type} at {mine.offset}",
+            library="absent",
         )
 
 
@@ -137,7 +162,7 @@ def _unknown(both: Comparison) -> Iterator[Finding]:
         return
     # What a known record holds is compared as a part of it, under whatever name.
     held = {member.type.name for pair in both.pairs for member in pair.mirror.fields}
-    for name in sorted(both.mirror.records.keys() - held):
+    for name in sorted((both.mirror.records.keys() & both.mirror.declared) - held):
         record = both.mirror.records[name]
         if record.opaque or both.library_record(name) or UNNAMED in name:
             continue

@@ -8,6 +8,7 @@ from enum import StrEnum
 from hotfire.abi.checks.base import Comparison
 from hotfire.abi.ctype import Type
 from hotfire.abi.manifest import Manifest, Record
+from hotfire.abi.spelling import matching_labels
 
 
 class Kind(StrEnum):
@@ -26,6 +27,7 @@ class Kind(StrEnum):
     RECORD = "record"
     CALLBACK = "callback"
     MEANING = "meaning"
+    HALF = "half"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ def difference(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
     """What differs between a mirror's type and the library's; None if calls cannot tell."""
     if mine == theirs and not mine.is_record:
         return None
+    if mine.is_record and not theirs.is_record and both.mirror.source == "rust":
+        mine = unwrapped(both.mirror, mine)
     if mine.kind in _INTEGERS and theirs.kind in _INTEGERS:
         return _integers(both, mine, theirs)
     if mine.kind == "pointer" and theirs.kind == "pointer":
@@ -56,6 +60,8 @@ def difference(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
     if mine.kind == theirs.kind:
         return None
     same_size = both.mirror.size_of(mine) == both.library.size_of(theirs)
+    if {mine.kind, theirs.kind} == {"float", "int"} and same_size and mine.size == 2:
+        return Difference(Kind.HALF, "C writes a half-precision number as the integer of its bits")
     if "bytes" in (mine.kind, theirs.kind) and same_size:
         return Difference(Kind.ERASED, "one side only knows its size")
     if {mine.kind, theirs.kind} <= {"pointer", "int"} and same_size:
@@ -63,6 +69,22 @@ def difference(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
             Kind.ADDRESS, "an integer stands for an address; this holds on this target"
         )
     return Difference(Kind.CLASS, "it is of another class, so it is passed and read another way")
+
+
+def unwrapped(manifest: Manifest, of: Type) -> Type:
+    """What a record holds that is nothing but a wrapper, as Rust has them: `NonNull`, newtypes."""
+    for _ in range(16):
+        record = manifest.record(of)
+        if record is None:
+            break
+        held = [m for m in record.fields if manifest.size_of(m.type) == record.size]
+        # Of several without a size, the array is the one that C knows.
+        arrays = [m for m in held if m.type.kind == "array"]
+        held = arrays if record.size == 0 else held
+        if len(held) != 1:
+            break
+        of = held[0].type
+    return of
 
 
 def _base(manifest: Manifest, of: Type) -> tuple[int, bool]:
@@ -98,6 +120,8 @@ def _mean_otherwise(both: Comparison, mine: Type, theirs: Type) -> bool:
     one, other = both.mirror.enums.get(mine.name), both.library.enums.get(theirs.name)
     if mine.name == theirs.name or one is None or other is None:
         return False
+    if one.scoped or other.scoped:
+        return not matching_labels(dict(one.values), dict(other.values))
     return not set(one.values) & set(other.values)
 
 
@@ -132,7 +156,8 @@ def _pointers(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
     mine, theirs = _element(mine), _element(theirs)
     if (mine.kind == "pointer") != (theirs.kind == "pointer"):
         other = theirs if mine.kind == "pointer" else mine
-        if _is_opaque(both, other) or _is_erased_char(both, mine):
+        paired = mine.is_record and both.library_record(mine.name) != ""
+        if (_is_opaque(both, other) and not paired) or _is_erased_char(both, mine):
             return Difference(Kind.ERASED, "one side does not say what it points to")
         return Difference(Kind.DEPTH, "it points through another number of levels")
     if mine.is_record or theirs.is_record:
@@ -145,6 +170,8 @@ def _pointers(both: Comparison, mine: Type, theirs: Type) -> Difference | None:
             return Difference(Kind.ERASED, "one side does not say what it points to")
         return Difference(Kind.STRIDE, "the two sides step and read through it differently")
     inner = difference(both, mine, theirs)
+    if inner is not None and inner.kind is Kind.HALF:
+        return Difference(Kind.ERASED, inner.why)
     if inner is None or inner.kind in (
         Kind.ERASED,
         Kind.BOOL,

@@ -34,7 +34,14 @@ def read(module: str, arguments: Sequence[str], what: str, python: str = "") -> 
         InputError: if the child gives no manifest, with the last line of what it said.
     """
     with _search_path(python) as path:
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # The working folder is searched last (`modules.load`): a file in it that is called
+            # like a module of Python's own is not that module.
+            "PYTHONSAFEPATH": "1",
+        }
         try:
             done = subprocess.run(
                 [python or sys.executable, "-m", module, *arguments],
@@ -66,7 +73,8 @@ def _search_path(python: str) -> Iterator[str]:
     Another interpreter must not find this one's packages, which may be built for another Python.
     """
     if not python:
-        folders = [entry for entry in sys.path if entry and Path(entry).is_dir()]
+        here = Path.cwd()
+        folders = [e for e in sys.path if e and Path(e).is_dir() and Path(e) != here]
         yield os.pathsep.join(folders)
         return
     import hotfire
@@ -78,6 +86,7 @@ def _search_path(python: str) -> Iterator[str]:
 
 def take_stdout() -> int:
     """A descriptor for the manifest, after pointing the process's own stdout at stderr."""
+    sys.setrecursionlimit(10_000)
     kept = os.dup(1)
     os.dup2(2, 1)
     return kept

@@ -27,6 +27,10 @@ _NO_VALUE = re.compile(
 )
 
 
+# What is longer or deeper is generated code, and would overrun the parser's own stack.
+_LONGEST, _DEEPEST = 10_000, 100
+
+
 @dataclass(frozen=True)
 class Unit:
     """A parsed header: the translation unit, and the macros that were looked at.
@@ -73,6 +77,8 @@ def parse(
     for header in headers:
         if not header.is_file():
             raise InputError(f"expected a header, found no file {header}")
+        if set(str(header.resolve())) & set('"\n'):
+            raise InputError(f"C cannot include a path with a quote or a line break: {header}")
     for folder in include:
         if not folder.is_dir():
             raise InputError(f"expected a folder of headers for -I, found no folder {folder}")
@@ -89,8 +95,7 @@ def parse(
     if errors and target_is_host(target):
         # What needs more of the C library than ours declare finds it on this machine.
         again = _unit(source, [*common, *own, *_flags("-isystem", _host_folders(language))])
-        if not _errors(again):
-            unit, errors, from_host = again, [], True
+        unit, errors, from_host = again, _errors(again), True
     if errors:
         shown = "\n  ".join(errors[:10])
         raise InputError(
@@ -153,6 +158,8 @@ def _macros(paths: Iterable[Path]) -> tuple[dict[str, bool], dict[str, str]]:
         for name, parameters, body in _DEFINE.findall(text):
             body = _COMMENT.sub(" ", body).replace("\\\n", " ").strip()
             if not body or (parameters and "(" not in body):
+                continue
+            if len(body) > _LONGEST or body.count("(") > _DEEPEST:
                 continue
             if parameters or _IDENTIFIER.match(body):
                 renames[name] = parameters
@@ -231,6 +238,18 @@ def convention(function_type: Any) -> str:
     from clang.cindex import conf
 
     return _CONVENTIONS.get(conf.lib.clang_getFunctionTypeCallingConv(function_type), "")
+
+
+def value_type(atomic: Any) -> Any:
+    """What an `_Atomic` type holds."""
+    from clang.cindex import Type, conf
+
+    library = conf.lib
+    library.clang_Type_getValueType.argtypes = [Type]
+    library.clang_Type_getValueType.restype = Type
+    found = library.clang_Type_getValueType(atomic)
+    found._tu = atomic._tu
+    return found
 
 
 def linked_name(cursor: Any, name: str) -> str:

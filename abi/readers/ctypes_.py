@@ -219,7 +219,8 @@ def _read_class(
     if issubclass(value, enum.Enum):
         values = [(k, m.value) for k, m in value.__members__.items() if isinstance(m.value, int)]
         if values:
-            enums[value.__name__] = Enum(value.__name__, integer(4, True), tuple(values))
+            base = integer(4, True)
+            enums[value.__name__] = Enum(value.__name__, base, tuple(values), scoped=True)
         return
     if not issubclass(value, ctypes.Structure.__mro__[1]):
         return

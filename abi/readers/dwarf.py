@@ -15,6 +15,7 @@ from hotfire.abi.ctype import BOOL, CHAR, VOID, Type, array, floating, integer, 
 from hotfire.abi.manifest import Enum, Field, Function, Manifest, Record
 from hotfire.abi.readers import dwarf_units, elf
 from hotfire.abi.readers.dwarf_units import children
+from hotfire.abi.spelling import plain
 from hotfire.errors import InputError
 
 _RECORDS = {
@@ -86,6 +87,8 @@ class _Reader:
         self.types: dict[int, Type] = {}
         self.aligns: dict[int, int] = {}
         self.rust = False
+        self.generic: set[str] = set()
+        self.wanted_plain = frozenset(plain(name) for name in wanted or ())
 
     def walk(self, info: Any) -> None:
         """Reads every unit."""
@@ -119,13 +122,14 @@ class _Reader:
             enums=enums,
             functions=self.functions,
             typedefs=self.typedefs,
-            declared=frozenset([*records, *enums, *self.functions, *self.typedefs]),
+            declared=frozenset([*records, *enums, *self.functions, *self.typedefs]) - self.generic,
             exports=exports or None,
         )
 
     def _wants(self, name: str) -> bool:
         if self.wanted is not None:
-            return name in self.wanted
+            # Rust mirrors follow Rust's own customs of naming.
+            return name in self.wanted or (self.rust and plain(name) in self.wanted_plain)
         return bool(name) and name.isidentifier() and not name.startswith("__")
 
     def _top(self, entry: Any) -> None:
@@ -230,6 +234,12 @@ class _Reader:
             self.records.setdefault(name, Record(name, kind, opaque=True))
             return found
         size = entry.attributes["DW_AT_byte_size"].value
+        if "<" in _name(entry):
+            self.generic.add(name)
+        elif self.rust and size == 0:
+            # C has no empty record: it is how Rust writes one that is only declared.
+            self.records[name] = Record(name, kind, opaque=True)
+            return found
         self.records[name] = Record(name, kind, size)
         fields = tuple(self._fields(entry, name))
         align = max([1, *(self._align(member.type) for member in fields)])
@@ -310,7 +320,13 @@ class _Reader:
         if not signed:
             # A data form has no sign; an unsigned base says how to read it.
             values = tuple((label, value % (1 << 8 * size)) for label, value in values)
-        self.enums[name] = Enum(name, integer(size, signed), values, tagged=bool(_name(entry)))
+        self.enums[name] = Enum(
+            name,
+            integer(size, signed),
+            values,
+            tagged=bool(_name(entry)),
+            scoped=self.rust or "DW_AT_enum_class" in entry.attributes,
+        )
         return Type("enum", name=name)
 
 

@@ -36,9 +36,13 @@ def opened(path: Path) -> Iterator[Any]:
     """
     from elftools.elf.elffile import ELFFile
 
-    if not path.is_file():
-        raise InputError(f"expected a shared library, found no file {path}")
-    with path.open("rb") as stream:
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise InputError(
+            f"expected a shared library, found no file {path} ({error.strerror})"
+        ) from error
+    with stream:
         magic = stream.read(4)
         if magic != b"\x7fELF":
             raise InputError(f"{path}: expected an ELF file, got one that starts with {magic!r}")

@@ -206,6 +206,8 @@ class _Reader:
             return self._record(canonical, owner)
         if kind == kinds.ENUM:
             return self._enum_type(canonical.get_declaration(), owner)
+        if kind == kinds.ATOMIC:
+            return self._type(clang.value_type(canonical), owner)
         return Type("bytes", max(canonical.get_size(), 0))
 
     def _unnamed_kind(self, canonical: Any) -> Type:
@@ -311,7 +313,14 @@ class _Reader:
             tagged = declaration.type.spelling.startswith("enum ")
             tagged = tagged and not _unnamed(declaration.spelling)
             base_type, place = integer(size, signed), _place(definition)
-            self.enums[name] = Enum(name, base_type, values, tagged=tagged, location=place)
+            self.enums[name] = Enum(
+                name,
+                base_type,
+                values,
+                tagged=tagged,
+                location=place,
+                scoped=declaration.is_scoped_enum(),
+            )
         return Type("enum", name=name)
 
     def _constants(self, declaration: Any) -> list[Any]:

@@ -16,9 +16,13 @@ from types import ModuleType
 
 def load(name: str) -> ModuleType:
     """The module of a file path or of a dotted name, imported as lightly as it allows."""
+    sys.path.append(str(Path.cwd()))
     if name.endswith((".py", ".so")) or "/" in name:
-        folders, dotted = _package_of(Path(name).resolve())
+        file = Path(name).resolve()
+        folders, dotted = _package_of(file)
         sys.path[:0] = folders
+        if "." not in dotted:
+            return _from_file(file, dotted)
     else:
         dotted = name
     parents = dotted.split(".")[:-1]
@@ -32,6 +36,18 @@ def load(name: str) -> ModuleType:
         for loaded in [key for key in sys.modules if key == top or key.startswith(top + ".")]:
             del sys.modules[loaded]
         return importlib.import_module(dotted)
+
+
+def _from_file(file: Path, name: str) -> ModuleType:
+    """That very file: an import could find an extension, or a module of Python's own."""
+    taken = name in sys.modules or name in sys.stdlib_module_names
+    spec = importlib.util.spec_from_file_location(f"mirror_{name}" if taken else name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"expected a Python file, got {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _package_of(file: Path) -> tuple[list[str], str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import gc
 import os
 import re
 from pathlib import Path
@@ -42,14 +43,31 @@ class Function:
 
     def __call__(self, *_arguments: Any, **_named: Any) -> Any:
         """A zero of the declared return type."""
-        if self.restype is None:
-            return None
-        try:
-            zero = self.restype()
-        except TypeError:
-            return None
-        value = getattr(zero, "value", zero)
-        return Guess(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        return _zero(self.restype)
+
+
+def _zero(kind: Any) -> Any:
+    """What a function of this type gives that does nothing: a zero, no text, an empty record."""
+    if kind is None:
+        return None
+    if kind is ctypes.c_char_p:
+        return b""
+    if kind is ctypes.c_wchar_p:
+        return ""
+    try:
+        if isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
+            # A null pointer would raise where the mirror looks at what it points to.
+            return kind(kind._type_())
+        zero = kind()
+    except TypeError:
+        return None
+    value = getattr(zero, "value", zero)
+    return Guess(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _in_dll(kind: Any, _library: Any, _name: str) -> Any:
+    """A variable of a recorded library: a zero of its type."""
+    return kind()
 
 
 class Library:
@@ -102,12 +120,43 @@ def install() -> None:
     for name in ("cdll", "windll", "oledll", "pydll"):
         setattr(setters, name, Loader())
     setters.CFUNCTYPE = _recording_prototype(ctypes.CFUNCTYPE)
+    setters.PYFUNCTYPE = _recording_prototype(ctypes.PYFUNCTYPE)
+    setters.cast = _casting(ctypes.cast)
+    _replace_in_dll()
     if not hasattr(ctypes, "WINFUNCTYPE"):
         setters.WINFUNCTYPE = setters.CFUNCTYPE
     if not hasattr(os, "add_dll_directory"):
         os.add_dll_directory = lambda _path: None  # type: ignore[attr-defined, unused-ignore]
     ctypes.util.find_library = lambda name: f"lib{name}.so"
     pretend_libraries_exist()
+
+
+def _casting(cast: Any) -> Any:
+    """`ctypes.cast` that takes a recorded function for a null pointer."""
+
+    def new(value: Any, kind: Any) -> Any:
+        return cast(None if isinstance(value, Function) else value, kind)
+
+    return new
+
+
+def _replace_in_dll() -> None:
+    """Lets `c_int.in_dll(library, "name")` find variables in recorded libraries.
+
+    The method belongs to types that cannot be assigned to; their own tables can be.
+    """
+    for base in (
+        ctypes._SimpleCData,
+        ctypes.Structure,
+        ctypes.Union,
+        ctypes.Array,
+        ctypes._Pointer,
+    ):
+        for kind in type.mro(type(base)):
+            if "in_dll" in vars(kind):
+                table = gc.get_referents(vars(kind))[0]
+                table["in_dll"] = _in_dll
+                ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
 def _recording_prototype(make: Any) -> Any:

@@ -73,7 +73,11 @@ BREAKING: dict[str, tuple[str, str, set[str]]] = {
         {"FIELD_WIDTH", "RECORD_SIZE"},
     ),
     "field_lost_its_sign": ("struct s { int a; };", "struct s { unsigned a; };", {"FIELD_TYPE"}),
-    "field_renamed_in_place": ("struct s { int a; };", "struct s { int b; };", {"FIELD_RENAMED"}),
+    "field_renamed_in_place": (
+        "struct s { int a; };",
+        "struct s { int b; };",
+        {"FIELD_MISSING", "FIELD_EXTRA"},
+    ),
     "field_replaced_by_a_pointer_to_it": (
         "struct s { char a[8]; };",
         "struct s { char *a; };",
@@ -217,6 +221,21 @@ BREAKING: dict[str, tuple[str, str, set[str]]] = {
     "argument_from_float_to_double": ("void f(float a);", "void f(double a);", {"FN_ARG_TYPE"}),
     "argument_from_value_to_pointer": ("void f(int a);", "void f(int *a);", {"FN_ARG_TYPE"}),
     "argument_deeper": ("void f(char *a);", "void f(char **a);", {"FN_ARG_TYPE"}),
+    "handle_became_a_pointer_to_one": (
+        "struct db;\nvoid f(struct db *out);",
+        "struct db;\nvoid f(struct db **out);",
+        {"FN_ARG_TYPE"},
+    ),
+    "constant_moved_by_a_power_of_two": (
+        "enum { BIG = 0x100000000 };",
+        "enum { BIG = 0x200000000 };",
+        {"CONSTANT"},
+    ),
+    "atomic_widened": (
+        "#include <stdatomic.h>\nstruct s { atomic_int n; int m; };",
+        "#include <stdatomic.h>\nstruct s { atomic_llong n; int m; };",
+        {"FIELD_WIDTH", "FIELD_OFFSET", "RECORD_SIZE"},
+    ),
     "arguments_of_one_type_swapped": (
         "void f(int rows, int columns);",
         "void f(int columns, int rows);",
@@ -353,6 +372,22 @@ HARMLESS: dict[str, tuple[str, str]] = {
         "struct s { int32_t a; uint32_t b; int64_t c; };",
     ),
     "record_added": ("struct a { int x; };", "struct a { int x; }; struct b { int y; };"),
+    "reserved_field_got_a_name": (
+        "struct s { int a; uint32_t reserved; };",
+        "struct s { int a; uint32_t flags; };",
+    ),
+    "half_precision_spelled_as_its_bits": (
+        "struct s { _Float16 d; int8_t q[32]; };",
+        "typedef uint16_t half;\nstruct s { half d; int8_t q[32]; };",
+    ),
+    "counter_became_atomic": (
+        "struct s { int n; };",
+        "#include <stdatomic.h>\nstruct s { atomic_int n; };",
+    ),
+    "bitfields_in_one_filler": (
+        "struct s { uint32_t _bitfield_1; int a; };",
+        "struct s { uint32_t kind : 3; uint32_t rest : 29; int a; };",
+    ),
     "reserved_space_used": (
         "struct s { int a; uint32_t reserved[4]; };",
         "struct s { int a; uint32_t flags; uint32_t reserved[3]; };",

@@ -176,6 +176,60 @@ MIRRORS: dict[str, tuple[str, str, str, tuple[str, ...] | None, list[str]]] = {
         None,
         [],
     ),
+    "ctypes_enum_class_with_short_labels": (
+        "ctypes",
+        CT
+        + "import enum\n"
+        + "class SplitMode(enum.IntEnum): NONE = 0; LAYER = 1; OLD = 7\n"
+        + "class Pooling(enum.IntEnum): NONE = 0; MEAN = 1\n",
+        "enum split_mode { SPLIT_MODE_NONE, SPLIT_MODE_ROW, SPLIT_MODE_LAYER };\n"
+        "enum pooling { POOLING_NONE, POOLING_MEAN };",
+        None,
+        [
+            "info ENUM_NEW split_mode SPLIT_MODE_ROW",
+            "latent ENUM_VALUE SplitMode OLD",
+            "silent-wrong ENUM_VALUE split_mode SPLIT_MODE_LAYER",
+        ],
+    ),
+    "ctypes_spells_names_its_own_way": (
+        "ctypes",
+        CT + "class TokenData(C.Structure): _fields_ = [('nTokens', C.c_int), ('p', C.c_float)]\n",
+        "struct token_data { int n_tokens; int kind; float p; };",
+        None,
+        [
+            "memory-unsafe RECORD_SIZE token_data",
+            "silent-wrong FIELD_MISSING token_data kind",
+            "silent-wrong FIELD_OFFSET token_data p",
+        ],
+    ),
+    "ctypes_knows_the_typedef": (
+        "ctypes",
+        CT + "class frame(C.Structure): _fields_ = [('w', C.c_int)]\n"
+        "lib.f.argtypes, lib.f.restype = [frame], None\n",
+        "typedef struct _frame { int w; int h; } frame;\nvoid f(frame frame);",
+        None,
+        [
+            "memory-unsafe BY_VALUE_ABI frame f",
+            "memory-unsafe RECORD_SIZE frame",
+            "silent-wrong FIELD_MISSING frame h",
+        ],
+    ),
+    "ctypes_runs_the_library_on_import": (
+        "ctypes",
+        CT
+        + "class s(C.Structure): _fields_ = [('a', C.c_int)]\n"
+        + "debug = C.c_int.in_dll(lib, 'debug')\n"
+        + "table = (C.c_int * 4).in_dll(lib, 'table')\n"
+        + "lib.f.argtypes, lib.f.restype = [], C.c_char_p\n"
+        + "version = lib.f().decode()\n"
+        + "lib.g.argtypes, lib.g.restype = [], C.POINTER(s)\n"
+        + "first = lib.g().contents.a\n"
+        + "address = C.cast(lib.g, C.c_void_p)\n",
+        "struct s { int a; };\nextern int debug, table[4];\n"
+        "const char *f(void);\nstruct s *g(void);",
+        None,
+        [],
+    ),
     "cffi_right": (
         "cffi",
         "typedef struct { int a; double b; } s; enum kind { KIND_A }; int f(s *p, enum kind k);",
@@ -236,6 +290,20 @@ MIRRORS: dict[str, tuple[str, str, str, tuple[str, ...] | None, list[str]]] = {
             "silent-wrong FIELD_OFFSET s a",
             "silent-wrong FIELD_OFFSET s b",
         ],
+    ),
+    "numpy_dtype_in_the_name": (
+        "numpy",
+        NP + "TOKEN_DTYPE = np.dtype([('id', 'i4'), ('p', 'f4')], align=True)\n",
+        "struct token { float p; int id; };",
+        None,
+        ["silent-wrong FIELD_OFFSET token id", "silent-wrong FIELD_OFFSET token p"],
+    ),
+    "numpy_dtype_without_a_name": (
+        "numpy",
+        NP + "dt = np.dtype([('id', 'i4'), ('p', 'f4')], align=True)\n",
+        "struct other { int q; };\nstruct token { float p; int id; };",
+        None,
+        ["silent-wrong FIELD_OFFSET token id", "silent-wrong FIELD_OFFSET token p"],
     ),
     "numpy_nested": (
         "numpy",

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hotfire.abi.manifest import Manifest, load
-from hotfire.abi.readers import dwarf, elf
+from hotfire.abi.readers import dwarf, elf, header
 from hotfire.cli import main
 from hotfire.errors import InputError
 
@@ -168,6 +168,11 @@ def folder(tmp_path: Path, binaries: list[bytes]) -> Path:
         "import ctypes\nclass s(ctypes.Structure): _fields_ = [('a', ctypes.c_int)]"
     )
     (tmp_path / "cdef.txt").write_text("struct s { what a; };")
+    (tmp_path / "deep.h").write_text(f"struct s {{ int {'*' * 15000}a; }};")
+    (tmp_path / "latin.txt").write_bytes(b"int f\xe9(void);")
+    (tmp_path / "no.txt").write_text("\n# nothing\n")
+    (tmp_path / 'quo"te.h').write_text("struct s { int a; };")
+    (tmp_path / "line\nbreak.h").write_text("struct s { int a; };")
     (tmp_path / "no_ffi.py").write_text("x = 1")
     (tmp_path / "text.so").write_text("not an ELF file")
     (tmp_path / "cut.so").write_bytes(binaries[0][:300])
@@ -186,6 +191,15 @@ def folder(tmp_path: Path, binaries: list[bytes]) -> Path:
         ("diff FOLDER/broken.h FOLDER/api.h", "does not parse"),
         ("diff FOLDER/needy.h FOLDER/api.h", "'not_there.h' file not found"),
         ("diff FOLDER/binary.h FOLDER/api.h", "does not parse"),
+        ("diff FOLDER/deep.h FOLDER/api.h", "nest too deep"),
+        ("diff cffi:FOLDER/latin.txt FOLDER/api.h", "expected UTF-8"),
+        ('diff FOLDER/quo"te.h FOLDER/api.h', "cannot include a path with a quote"),
+        (f"diff FOLDER/{'a' * 300}.h FOLDER/api.h", "File name too long"),
+        (f"diff FOLDER/{'a' * 300}.so FOLDER/api.h", "File name too long"),
+        (
+            "check --header FOLDER/api.h --mirror ctypes:FOLDER/right.py --library FOLDER/no.txt",
+            "one symbol a line",
+        ),
         ("diff FOLDER/api.h FOLDER/api.h -I FOLDER/absent", "found no folder"),
         ("diff FOLDER/api.h FOLDER/api.h --target nonsense-none", "target"),
         ("diff FOLDER/api.h FOLDER/plain.so", "expected DWARF debug information"),
@@ -219,6 +233,24 @@ def test_bad_input_exits_with_two_and_one_line(command: str, said: str, folder: 
     assert done.exit_code == 2, done.output
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_a_line_break_in_a_path_is_refused(folder: Path) -> None:
+    """Not read as nothing: the text after it would be a line of C."""
+    path = str(folder / "line\nbreak.h")
+    done = CliRunner().invoke(main, ["abi", "diff", path, path])
+    assert done.exit_code == 2
+    assert "line break" in done.output
+
+
+def test_macros_beyond_reason_are_left_out(folder: Path) -> None:
+    """Generated expressions would overrun the parser's stack; the rest of the header counts."""
+    path = folder / "huge.h"
+    path.write_text(
+        f"#define LONG 1{'+1' * 200_000}\n#define DEEP {'(' * 500}1{')' * 500}\n#define A 1"
+    )
+    found = header.read(path)
+    assert {"A"} == set(found.constants)
 
 
 def test_output_that_cannot_be_written_is_one_error(folder: Path) -> None:

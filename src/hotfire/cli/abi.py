@@ -68,7 +68,8 @@ def manifest(side: str, output: Path | None, locations: bool, **reading: Any) ->
     from hotfire.abi.manifest import dump
 
     try:
-        text = dump(sources.read(side, _reading(**reading)), locations=locations)
+        with sources.told(side):
+            text = dump(sources.read(side, _reading(**reading)), locations=locations)
         _write(text, output)
     except HotfireError as error:
         options.fail(error)
@@ -195,8 +196,10 @@ def emit(
     from hotfire.abi import sources
 
     try:
-        library = sources.read(side, _reading(**reading))
-        _write(emitting.emit(library, lang, form, frozenset(names) or None), output)
+        with sources.told(side):
+            library = sources.read(side, _reading(**reading))
+            text = emitting.emit(library, lang, form, frozenset(names) or None)
+        _write(text, output)
     except HotfireError as error:
         options.fail(error)
 
