@@ -22,6 +22,7 @@ from hotfire.ref.models import container
 from hotfire.ref.models.config import MROPE_SECTION, Config
 from hotfire.ref.models.container import Container
 from hotfire.ref.models.tensors import Tensor, derived, encode, shapes
+from hotfire.ref.models.vocabulary import Vocabulary, to_fields
 
 ARCHES = {"qwen35": False, "qwen35moe": True}
 FILE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 7, "bf16": 32}
@@ -233,8 +234,14 @@ def _layer_kinds(file: Container, arch: str, n_layers: int, interval: int) -> tu
     return tuple(not bool(each) for each in listed[:n_layers])
 
 
-def write(path: Path, config: Config, weights: Mapping[str, Tensor], dtype: str) -> None:
-    """Writes a model without a vocabulary, as llama.cpp's converter stores it.
+def write(
+    path: Path,
+    config: Config,
+    weights: Mapping[str, Tensor],
+    dtype: str,
+    words: Vocabulary | None = None,
+) -> None:
+    """Writes a model as llama.cpp's converter stores it.
 
     Vectors, norms, routers and the convolution are always f32; rows that do not divide into the
     dtype's blocks become f16.
@@ -244,6 +251,7 @@ def write(path: Path, config: Config, weights: Mapping[str, Tensor], dtype: str)
         config: the model's sizes; key_dim must equal value_dim.
         weights: by the family's names.
         dtype: f32, f16, bf16, q8_0 or q4_0.
+        words: the vocabulary; without one the model takes token ids only.
     """
     if dtype not in FILE_TYPES:
         raise InputError(f"dtype {dtype!r}; expected one of {', '.join(FILE_TYPES)}")
@@ -254,7 +262,8 @@ def write(path: Path, config: Config, weights: Mapping[str, Tensor], dtype: str)
         )
     gguf = _gguf()
     writer = gguf.GGUFWriter(path, "qwen35moe" if config.n_experts else "qwen35")
-    for add, key, value in _fields(config, dtype):
+    said = [("string", "tokenizer.ggml.model", "none")] if words is None else to_fields(words)
+    for add, key, value in (*_fields(config, dtype), *said):
         getattr(writer, f"add_{add}")(key.format(arch=writer.arch), value)
     codes = {name: code for code, name in container.DTYPES.items()}
     for name in shapes(config):
@@ -313,7 +322,6 @@ def _fields(config: Config, dtype: str) -> Iterator[tuple[str, str, Any]]:
     recurrent = [not full for full in config.full_attention]
     yield "array", "{arch}.attention.recurrent_layers", recurrent
     yield "uint32", "general.file_type", FILE_TYPES[dtype]
-    yield "string", "tokenizer.ggml.model", "none"
 
 
 def _gguf() -> Any:

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from hotfire.errors import InputError
+from hotfire.ref.models import container, vocabulary
 from hotfire.ref.models.chat import ChatTemplate
-
-TEMPLATE_FILE = "chat_template.jinja"
 
 
 class Tokenizer:
-    """Text to ids and back.
+    """Text to ids and back; `Tokenizer.open` reads it from a model.
 
     Args:
-        folder: of a checkpoint, with tokenizer.json.
-
-    Raises:
-        InputError: if the package is missing, or the file cannot be used.
+        inner: of the `tokenizers` package.
+        template: the chat template, "" for none.
+        name: where it comes from, for messages.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, inner: Any, template: str, name: str) -> None:
+        self._inner, self._template, self._name = inner, template, name
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The tokenizer of a checkpoint's folder or of a GGUF file.
+
+        Raises:
+            InputError: if there is none, it is damaged, or the package is missing.
+        """
+        if path.is_file():
+            try:
+                found = vocabulary.from_fields(container.read(path).fields)
+            except InputError as error:
+                raise InputError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+            return cls(vocabulary.tokenizer(found), found.template, str(path))
+        source = path / "tokenizer.json"
+        if not source.is_file():
+            raise InputError(f"{source} is missing; this model takes token ids only")
+        package = vocabulary.package()
         try:
-            package: Any = import_module("tokenizers")
-        except ImportError:
-            raise InputError("text needs `pip install 'hotfire[models]'` (tokenizers)") from None
-        path = folder / "tokenizer.json"
-        if not path.is_file():
-            raise InputError(f"{path} is missing; this model takes token ids only")
-        try:
-            self._inner = package.Tokenizer.from_file(str(path))
+            inner = package.Tokenizer.from_file(str(source))
         except Exception as error:  # the package raises no more precise one
-            raise InputError(f"{path} is no tokenizer: {error}") from None
-        self.folder = folder
+            raise InputError(f"{source} is no tokenizer: {error}") from None
+        return cls(inner, vocabulary.chat_template(path), str(path))
 
     @property
     def n_vocab(self) -> int:
-        """How many ids there are, special ones included."""
+        """How many ids have a token, special ones included."""
         return int(self._inner.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
@@ -59,22 +67,11 @@ class Tokenizer:
             raise InputError(f"tokens cannot be decoded: {error}") from None
 
     def chat_template(self) -> ChatTemplate:
-        """The template that came with the model: its own file, or in tokenizer_config.json.
+        """The template that came with the model.
 
         Raises:
             InputError: if there is none.
         """
-        own = self.folder / TEMPLATE_FILE
-        if own.is_file():
-            return ChatTemplate(own.read_text(encoding="utf-8"), name=str(own))
-        path = self.folder / "tokenizer_config.json"
-        try:
-            source = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
-        if isinstance(source, list):  # named templates; the one called default is for chat
-            named = {each.get("name"): each.get("template") for each in source}
-            source = named.get("default")
-        if not isinstance(source, str):
-            raise InputError(f"{self.folder} has no chat template")
-        return ChatTemplate(source, name=str(path))
+        if not self._template:
+            raise InputError(f"{self._name} has no chat template")
+        return ChatTemplate(self._template, name=f"the template of {self._name}")
