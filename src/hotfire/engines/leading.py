@@ -17,7 +17,11 @@ WALK_SIZES = (1, 2, 3, 4, 5, 7, 15, 16, 17, 33)
 """Tokens of a call on a walk: around widths at which some engine changes its path."""
 PAIRS = ((1, 1), (1, 5), (16, 1), (3, 17))
 """Two calls in a row: every step between a single token and a chunk."""
+OFTEN = ("roll back", "roll back", "neighbour")
+"""Events that have several forms are in the deck more than once."""
 N_SEQS = 3
+REFUSALS_MAX = 3
+"""After so many refused rollbacks a walk does without: each costs the track from its beginning."""
 
 
 @dataclass
@@ -66,8 +70,8 @@ def lead(engine: Walked, track: Track, n_ubatch: int) -> Led:
 class Walker:
     """Leads an engine along tracks through all its states, with two neighbours at most.
 
-    What happens next is dealt from a deck that holds every event once and pairs of calls that make
-    every step from one kind of call to another; the deck goes on from track to track.
+    What happens next is dealt from a deck that holds every event and pairs of calls that make every
+    step from one kind of call to another; the deck goes on from track to track.
 
     Args:
         engine: to lead; it needs three sequences.
@@ -90,7 +94,7 @@ class Walker:
             "neighbour": self._change_neighbours,
         }
         self._deck: list[str | tuple[int, int]] = []
-        self._refuses = False
+        self._n_refusals = 0
 
     def walk(self, track: Track) -> Led:
         """Walks until the track's last token was computed."""
@@ -102,7 +106,7 @@ class Walker:
         self._forward(int(self.rng.choice(WALK_SIZES)))
         while self.at < len(track.tokens):
             if not self._deck:
-                self._deck = [*self._events, "neighbour", *PAIRS]
+                self._deck = [*self._events, *OFTEN, *PAIRS]
                 self.rng.shuffle(self._deck)
             card = self._deck.pop()
             if isinstance(card, str):
@@ -143,16 +147,23 @@ class Walker:
         return tokens
 
     def _roll_back(self) -> None:
-        """A draft that is refused: tokens that must leave no trace; some of our own with them."""
-        size = int(self.rng.integers(1, 6))
-        if self._refuses or self.at + size > self.n_ctx:
+        """A draft of which a part is refused: its tokens must leave no trace.
+
+        Up to two tokens of the track, then noise, in one call; it goes back to the first noise, or
+        up to three tokens further, into the call before.
+        """
+        right = self.track.tokens[self.at : self.at + int(self.rng.integers(0, 3))]
+        noise = self._noise(int(self.rng.integers(1, 5)))
+        if self._n_refusals >= REFUSALS_MAX or self.at + len(right) + len(noise) > self.n_ctx:
             return
-        decode(self.engine, [Span(self.seq, self.at, self._noise(size), "none")])
-        to = max(1, self.at - int(self.rng.integers(0, 4)))
+        rows = decode(self.engine, [Span(self.seq, self.at, [*right, *noise], "all")])
+        self.led.add(rows, self.at, len(right), self.engine.stepped[self.seq])
+        back = int(self.rng.choice([0, 0, 1, 3]))
+        to = max(1, self.at + len(right) - back)
         if self.engine.seq_remove(self.seq, to):
             self.at = to
         else:
-            self._refuses = True
+            self._n_refusals += 1
             self._may_restart = True
             self._start_again()
 
