@@ -42,7 +42,10 @@ def check(both: Comparison) -> Iterator[Finding]:
         yield from _pair(both, pair)
     for record in both.mirror.records.values():
         other = both.library.records.get(both.library_record(record.name))
-        if not record.opaque and other is not None and other.opaque and both.library.complete:
+        if record.opaque or other is None or not both.library.complete:
+            continue
+        # What the library's headers do not declare themselves, they may know more of elsewhere.
+        if other.opaque and other.name in both.library.declared:
             yield finding(
                 RECORD_OPAQUE,
                 Severity.LATENT,
@@ -77,7 +80,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
             library=str(library.size),
         )
         yield from _stride(both, pair)
-    elif mirror.align != library.align and _says_alignment(both):
+    elif mirror.align != library.align and _says_alignment(both, pair):
         yield finding(
             RECORD_ALIGN,
             Severity.LATENT,
@@ -89,9 +92,16 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
         )
 
 
-def _says_alignment(both: Comparison) -> bool:
-    """Whether the mirror's alignment is one that somebody chose: numpy packs unless told."""
-    return both.mirror.source not in ("numpy", "accessor")
+def _says_alignment(both: Comparison, pair: Pair) -> bool:
+    """Whether both sides know the alignment: numpy packs unless told, and accessors hide it.
+
+    DWARF says it where it is raised, not where a packing lowers it and moves nothing.
+    """
+    if both.mirror.source in ("numpy", "accessor"):
+        return False
+    sides = [(both.mirror, pair.mirror), (both.library, pair.library)]
+    least = min(record.align for _, record in sides)
+    return not any(side.source == "dwarf" and record.align > least for side, record in sides)
 
 
 def _reach(both: Comparison, pair: Pair) -> str:

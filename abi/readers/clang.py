@@ -286,3 +286,16 @@ def evaluate(cursor: Any) -> int | float | str | None:
         return None
     finally:
         library.clang_EvalResult_dispose(handle)
+
+
+def simple_kinds(kinds: Any) -> dict[Any, str]:
+    """What libclang's kinds of scalar and pointer types are in our words."""
+    signed = (kinds.SCHAR, kinds.SHORT, kinds.INT, kinds.LONG, kinds.LONGLONG, kinds.INT128)
+    unsigned = [kinds.UCHAR, kinds.USHORT, kinds.UINT, kinds.ULONG, kinds.ULONGLONG]
+    unsigned += [kinds.UINT128, kinds.WCHAR, kinds.CHAR16, kinds.CHAR32]
+    floats = [kinds.FLOAT, kinds.DOUBLE, kinds.LONGDOUBLE, kinds.HALF, kinds.FLOAT128]
+    table = dict.fromkeys(signed, "int") | dict.fromkeys(unsigned, "uint")
+    table |= dict.fromkeys(floats, "float")
+    table |= {kinds.CHAR_S: "char", kinds.CHAR_U: "char", kinds.BOOL: "bool", kinds.VOID: "void"}
+    table |= dict.fromkeys((kinds.POINTER, kinds.LVALUEREFERENCE, kinds.BLOCKPOINTER), "pointer")
+    return table

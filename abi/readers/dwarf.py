@@ -216,7 +216,8 @@ class _Reader:
                 args.append(pointer(found.target) if found.kind == "array" else found)
                 names.append(name)
             elif child.tag == "DW_TAG_unspecified_parameters":
-                variadic = True
+                # C's `f()` says nothing of its parameters, and is no `f(...)`.
+                variadic = bool(args)
         returns = self._named_by(_origin(entry), owner)
         of = Type("function", to=returns, args=tuple(args), variadic=variadic)
         return of, tuple(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -55,7 +55,7 @@ class _Reader:
         self.unit = unit
         self.wanted = wanted
         self.cursor_kinds = CursorKind
-        self.kinds = _kinds(TypeKind)
+        self.kinds = clang.simple_kinds(TypeKind)
         self.type_kinds = TypeKind
         self.own = {str(path) for path in unit.headers}
         self.records: dict[str, Record] = {}
@@ -292,13 +292,19 @@ class _Reader:
 
     def _anonymous(self, child: Any, outer: Any, found: Type) -> Field:
         """The place of an anonymous member, told by where one of its own members lies."""
-        inner = self.records[found.name]
-        for member in inner.fields:
-            if member.name:
-                offset = outer.get_offset(member.name)
-                if offset >= 0:
-                    return Field("", found, offset - member.bit_offset)
+        for name, inside in self._reached_names(found, 0):
+            offset = outer.get_offset(name)
+            if offset >= 0:
+                return Field("", found, offset - inside)
         return Field("", found, max(child.get_field_offsetof(), 0))
+
+    def _reached_names(self, of: Type, at: int) -> Iterator[tuple[str, int]]:
+        """Names that a record lends to the one around it, and their first bits in it."""
+        for member in self.records[of.name].fields:
+            if member.name:
+                yield member.name, at + member.bit_offset
+            elif member.type.is_record:
+                yield from self._reached_names(member.type, at + member.bit_offset)
 
     def _enum_type(self, declaration: Any, owner: str) -> Type:
         name = self._tag(declaration, owner)
@@ -383,15 +389,3 @@ def _place(cursor: Any) -> str:
 def _shown(file: str, here: Path) -> str:
     path = Path(file).resolve()
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
-
-
-def _kinds(kinds: Any) -> dict[Any, str]:
-    signed = (kinds.SCHAR, kinds.SHORT, kinds.INT, kinds.LONG, kinds.LONGLONG, kinds.INT128)
-    unsigned = [kinds.UCHAR, kinds.USHORT, kinds.UINT, kinds.ULONG, kinds.ULONGLONG]
-    unsigned += [kinds.UINT128, kinds.WCHAR, kinds.CHAR16, kinds.CHAR32]
-    floats = [kinds.FLOAT, kinds.DOUBLE, kinds.LONGDOUBLE, kinds.HALF, kinds.FLOAT128]
-    table = dict.fromkeys(signed, "int") | dict.fromkeys(unsigned, "uint")
-    table |= dict.fromkeys(floats, "float")
-    table |= {kinds.CHAR_S: "char", kinds.CHAR_U: "char", kinds.BOOL: "bool", kinds.VOID: "void"}
-    table |= dict.fromkeys((kinds.POINTER, kinds.LVALUEREFERENCE, kinds.BLOCKPOINTER), "pointer")
-    return table
