@@ -115,6 +115,7 @@ def _room(operation: Operation, axis: Axis, sizes: Mapping[str, int], most_value
     room = most_values // max(1, *shapes, 1)
     if shapes:
         room = min(room, MAX_WORK // max(1, math.prod(filter(None, sizes.values()))))
+    room = max(room, 1)  # an empty axis would hide the others
     return min(room, measure(axis.most, rest)) if axis.most else room
 
 
