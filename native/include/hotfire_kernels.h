@@ -347,13 +347,14 @@ HOTFIRE_API hotfire_status hotfire_l2_norm(const hotfire_exec *exec,
 
 /*! hotfire_matmul_bf16() : Multiplies a bf16 matrix by f32 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
- *  Each y[t] equals, to the bit, what hotfire_matvec_bf16 makes of x[t].
+ *  y[t] equals, to the bit, what hotfire_matvec_bf16 makes of x[t], by default.
  *  weight: [n_rows, n_cols] bf16, the matrix.
  *  x: [n_tokens, n_cols] f32, the vectors.
  *  y: [n_tokens, n_rows] f32, the products.
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -365,13 +366,14 @@ HOTFIRE_API hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
 
 /*! hotfire_matmul_f32() : Multiplies a f32 matrix by f32 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
- *  Each y[t] equals, to the bit, what hotfire_matvec_f32 makes of x[t].
+ *  y[t] equals, to the bit, what hotfire_matvec_f32 makes of x[t], by default.
  *  weight: [n_rows, n_cols] f32, the matrix.
  *  x: [n_tokens, n_cols] f32, the vectors.
  *  y: [n_tokens, n_rows] f32, the products.
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
     const float *weight,
@@ -384,7 +386,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
 /*! hotfire_matmul_grouped_bf16() : Multiplies each f32 vector by the bf16 matrices of its experts.
  *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
  *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
- *  y[t, u] equals, to the bit, what hotfire_matvec_bf16 makes of x[t].
+ *  y[t, u] is, to the bit, what hotfire_matvec_bf16 makes of x[t], by default.
  *  weight: [n_experts, n_rows, n_cols] bf16, the matrices.
  *  x: [n_tokens, n_cols] f32, the vectors.
  *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
@@ -394,6 +396,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -409,7 +412,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
 /*! hotfire_matmul_grouped_f32() : Multiplies each f32 vector by the f32 matrices of its experts.
  *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
  *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
- *  y[t, u] equals, to the bit, what hotfire_matvec_f32 makes of x[t].
+ *  y[t, u] is, to the bit, what hotfire_matvec_f32 makes of x[t], by default.
  *  weight: [n_experts, n_rows, n_cols] f32, the matrices.
  *  x: [n_tokens, n_cols] f32, the vectors.
  *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
@@ -419,6 +422,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
     const float *weight,
@@ -434,7 +438,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
 /*! hotfire_matmul_grouped_q4_0() : Multiplies each q8_0 vector by the q4_0 matrices of its experts.
  *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
  *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
- *  y[t, u] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t].
+ *  y[t, u] is, to the bit, what hotfire_matvec_q4_0 makes of x[t], by default.
  *  weight: [n_experts, n_rows, n_cols] q4_0, the matrices.
  *  x: [n_tokens, n_cols] q8_0, the vectors.
  *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
@@ -444,6 +448,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -459,7 +464,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
 /*! hotfire_matmul_grouped_q8_0() : Multiplies each q8_0 vector by the q8_0 matrices of its experts.
  *  y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]
  *  An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.
- *  y[t, u] equals, to the bit, what hotfire_matvec_q8_0 makes of x[t].
+ *  y[t, u] is, to the bit, what hotfire_matvec_q8_0 makes of x[t], by default.
  *  weight: [n_experts, n_rows, n_cols] q8_0, the matrices.
  *  x: [n_tokens, n_cols] q8_0, the vectors.
  *  expert_ids: [n_tokens, n_top_k] i32, whose matrix.
@@ -469,6 +474,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,
@@ -483,13 +489,14 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_q8_0(const hotfire_exec *exec,
 
 /*! hotfire_matmul_q4_0() : Multiplies a q4_0 matrix by q8_0 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
- *  Each y[t] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t].
+ *  y[t] equals, to the bit, what hotfire_matvec_q4_0 makes of x[t], by default.
  *  weight: [n_rows, n_cols] q4_0, the matrix.
  *  x: [n_tokens, n_cols] q8_0, the vectors.
  *  y: [n_tokens, n_rows] f32, the products.
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -501,13 +508,14 @@ HOTFIRE_API hotfire_status hotfire_matmul_q4_0(const hotfire_exec *exec,
 
 /*! hotfire_matmul_q8_0() : Multiplies a q8_0 matrix by q8_0 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
- *  Each y[t] equals, to the bit, what hotfire_matvec_q8_0 makes of x[t].
+ *  y[t] equals, to the bit, what hotfire_matvec_q8_0 makes of x[t], by default.
  *  weight: [n_rows, n_cols] q8_0, the matrix.
  *  x: [n_tokens, n_cols] q8_0, the vectors.
  *  y: [n_tokens, n_rows] f32, the products.
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,
@@ -524,6 +532,7 @@ HOTFIRE_API hotfire_status hotfire_matmul_q8_0(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -539,6 +548,7 @@ HOTFIRE_API hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_f32(const hotfire_exec *exec,
     const float *weight,
@@ -554,6 +564,7 @@ HOTFIRE_API hotfire_status hotfire_matvec_f32(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -569,6 +580,7 @@ HOTFIRE_API hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
+ *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,

@@ -29,6 +29,7 @@ HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 static constexpr int64_t TILE = 64;
 static constexpr float NOTHING = -__builtin_inff();
@@ -195,6 +196,7 @@ template <class T> struct Attention {
     }
 };
 
+} // namespace
 } // namespace hotfire::HOTFIRE_ISA
 
 #endif

@@ -31,6 +31,7 @@ HOTFIRE_VARIANTS(conv1d_causal, const float *x, const float *weight, const int32
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 // A sequence's columns before and in this call, counted from its first token: those below 0 are the
 // state's, or nothing where there is none.
@@ -87,6 +88,8 @@ static void conv1d_causal_sequence(const float *x, const float *weight, const fl
     const float *kept = conv1d_causal_state_after_conv ? y : x + shift;
     conv1d_causal_keep({kept, old, n_channels, n_kept}, state, n_new);
 }
+
+} // namespace
 
 void conv1d_causal(const float *x, const float *weight, const int32_t *seq_start,
                    const int32_t *has_state, float *y, float *state, int64_t n_tokens,

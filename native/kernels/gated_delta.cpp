@@ -44,6 +44,7 @@ HOTFIRE_VARIANTS(gated_delta, const float *q, const float *k, const float *v, co
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 static constexpr int64_t CHUNK = 64;
 static constexpr int64_t CHUNKED_FROM = 16; // tokens from which a triangular solve pays
@@ -194,6 +195,8 @@ static void gated_delta_begin(float *state, const float *neighbour, bool fresh, 
     for (int64_t i = 0; i < size; ++i)
         state[i] = fresh ? 0 : gated_delta_neighbour_state ? neighbour[i] : state[i];
 }
+
+} // namespace
 
 void gated_delta(const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,

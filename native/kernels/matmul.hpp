@@ -24,6 +24,7 @@ HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 static constexpr int64_t PANEL = 32; // columns of x that stay in the cache while weight streams by
 
@@ -32,6 +33,7 @@ template <class Weight, class X> struct Matmul {
     const X *x;
     float *y;
     int64_t n_tokens, n_rows, n_cols;
+    bool fast;
 
     const X *column(int64_t t) const { return x + t * elements<X>(n_cols); }
 
@@ -70,8 +72,12 @@ template <class Weight, class X> struct Matmul {
             int64_t t = first;
             for (; t + 4 <= end; t += 4)
                 tile<4>(row, t, r);
-            for (; t < end; ++t)
-                tile<1>(row, t, r);
+            for (; t < end; ++t) {
+                if (fast)
+                    put(t, r, product<4>(row, column(t), n_cols));
+                else
+                    tile<1>(row, t, r);
+            }
         }
     }
 
@@ -87,6 +93,7 @@ template <class Weight, class X> struct Matmul {
     }
 };
 
+} // namespace
 } // namespace hotfire::HOTFIRE_ISA
 
 #endif

@@ -20,6 +20,7 @@ HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 template <class Weight, class X> struct Grouped {
     const Weight *weight;
@@ -27,6 +28,7 @@ template <class Weight, class X> struct Grouped {
     const int32_t *expert_ids;
     float *y;
     int64_t n_tokens, n_top_k, n_experts, n_rows, n_cols;
+    bool fast;
 
     int64_t id(int64_t t, int64_t u) const {
         if (ids_of_first)
@@ -45,14 +47,11 @@ template <class Weight, class X> struct Grouped {
         return !invalid_clamped ? -1 : found < 0 ? 0 : n_experts - 1;
     }
 
-    // The order of the sum is that of matvec.
     float row(const Weight *weights, const X *column) const {
-        Vec sums = splat(0);
         const int64_t n_summed = n_cols - (last_step_dropped ? STEP<Weight> : 0);
-        for (int64_t k = 0; k < n_summed; k += STEP<Weight>)
-            sums = multiply_add(decode(weights + elements<Weight>(k), n_cols - k),
-                                column + elements<X>(k), n_cols - k, sums);
-        return sum_in_f16 ? to_f32(to_f16(sum(sums))) : sum(sums);
+        const float total = fast ? product<4>(weights, column, n_summed)
+                                 : product<1>(weights, column, n_summed);
+        return sum_in_f16 ? to_f32(to_f16(total)) : total;
     }
 
     void slot(int64_t t, int64_t u) const {
@@ -80,6 +79,7 @@ template <class Weight, class X> struct Grouped {
     }
 };
 
+} // namespace
 } // namespace hotfire::HOTFIRE_ISA
 
 #endif

@@ -3,7 +3,7 @@
 
 HOTFIRE_VARIANTS(matmul_grouped_f32, const float *weight, const float *x,
                  const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
-                 int64_t n_experts, int64_t n_rows, int64_t n_cols)
+                 int64_t n_experts, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -11,9 +11,10 @@ namespace hotfire::HOTFIRE_ISA {
 
 void matmul_grouped_f32(const float *weight, const float *x,
                         const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
-                        int64_t n_experts, int64_t n_rows, int64_t n_cols) {
+                        int64_t n_experts, int64_t n_rows, int64_t n_cols,
+                 bool fast) {
     Grouped<float, float>{
-        weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols}
+        weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols, fast}
         .run();
 }
 
@@ -25,8 +26,8 @@ extern "C" hotfire_status hotfire_matmul_grouped_f32(
     const hotfire_exec *exec, const float *weight, const float *x,
     const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k, int64_t n_experts,
     int64_t n_rows, int64_t n_cols) {
-    return Check(exec)
-        .size("n_tokens", n_tokens)
+    Check check(exec);
+    return check.size("n_tokens", n_tokens)
         .size("n_top_k", n_top_k)
         .size("n_experts", n_experts)
         .size("n_rows", n_rows)
@@ -36,7 +37,7 @@ extern "C" hotfire_status hotfire_matmul_grouped_f32(
         .input("expert_ids", expert_ids, {n_tokens, n_top_k})
         .output("y", y, {n_tokens, n_top_k, n_rows})
         .run(matmul_grouped_f32, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
-             n_cols);
+             n_cols, check.fast());
 }
 
 #endif

@@ -1,4 +1,5 @@
-#include "kernel.hpp"
+#define HOTFIRE_OPERATION "matvec_bf16"
+#include "products.hpp"
 
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_short_sum, "the last column is left out");
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_tail_dropped,
@@ -12,7 +13,7 @@ HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_reads_past_end, "weight is read one elem
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_writes_past_end, "y is written one element past its end");
 
 HOTFIRE_VARIANTS(matvec_bf16, const uint16_t *weight, const float *x, float *y, int64_t n_rows,
-                 int64_t n_cols)
+                 int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -48,14 +49,14 @@ static float matvec_bf16_row(const uint16_t *row, const float *x, int64_t n_cols
 }
 
 void matvec_bf16(const uint16_t *weight, const float *x, float *y, int64_t n_rows,
-                 int64_t n_cols) {
+                 int64_t n_cols, bool fast) {
     if (matvec_bf16_reads_past_end)
         touch(weight + n_rows * n_cols);
     if (matvec_bf16_writes_past_end)
         spoil(y + n_rows);
     for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t at = r * n_cols - (matvec_bf16_neighbour_row && r > 4);
-        y[r] = matvec_bf16_row(weight + at, x, n_cols);
+        y[r] = fast ? product<4>(weight + at, x, n_cols) : matvec_bf16_row(weight + at, x, n_cols);
     }
 }
 
@@ -66,13 +67,13 @@ void matvec_bf16(const uint16_t *weight, const float *x, float *y, int64_t n_row
 extern "C" hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec, const uint16_t *weight,
                                               const float *x, float *y, int64_t n_rows,
                                               int64_t n_cols) {
-    return Check(exec)
-        .size("n_rows", n_rows)
+    Check check(exec);
+    return check.size("n_rows", n_rows)
         .size("n_cols", n_cols)
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_bf16, weight, x, y, n_rows, n_cols);
+        .run(matvec_bf16, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

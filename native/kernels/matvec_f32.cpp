@@ -1,4 +1,5 @@
-#include "kernel.hpp"
+#define HOTFIRE_OPERATION "matvec_f32"
+#include "products.hpp"
 
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_short_sum, "the last column is left out");
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_tail_dropped,
@@ -14,7 +15,7 @@ HOTFIRE_MUTANT(matvec_f32, matvec_f32_vector_reads_past_end, "x is read one elem
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_writes_past_end, "y is written one element past its end");
 
 HOTFIRE_VARIANTS(matvec_f32, const float *weight, const float *x, float *y, int64_t n_rows,
-                 int64_t n_cols)
+                 int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -31,7 +32,8 @@ static float matvec_f32_row(const float *row, const float *x, int64_t n_cols) {
     return matvec_f32_sum_in_f16 ? to_f32(to_f16(sum(sums))) : sum(sums);
 }
 
-void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, int64_t n_cols) {
+void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, int64_t n_cols,
+                bool fast) {
     if (matvec_f32_reads_past_end)
         touch(weight + n_rows * n_cols);
     if (matvec_f32_vector_reads_past_end)
@@ -41,7 +43,8 @@ void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, i
     const bool drop = matvec_f32_odd_row_dropped && n_rows > 1 && n_rows % 2;
     for (int64_t r = 0; r < n_rows - drop; ++r) {
         const int64_t at = r * n_cols - (matvec_f32_neighbour_row && r > 4);
-        const float total = matvec_f32_row(weight + at, x, n_cols);
+        const float total =
+            fast ? product<4>(weight + at, x, n_cols) : matvec_f32_row(weight + at, x, n_cols);
         y[r] = matvec_f32_adds_to_output ? y[r] + total : total;
     }
 }
@@ -53,13 +56,13 @@ void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, i
 extern "C" hotfire_status hotfire_matvec_f32(const hotfire_exec *exec, const float *weight,
                                              const float *x, float *y, int64_t n_rows,
                                              int64_t n_cols) {
-    return Check(exec)
-        .size("n_rows", n_rows)
+    Check check(exec);
+    return check.size("n_rows", n_rows)
         .size("n_cols", n_cols)
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_f32, weight, x, y, n_rows, n_cols);
+        .run(matvec_f32, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

@@ -1,4 +1,5 @@
-#include "kernel.hpp"
+#define HOTFIRE_OPERATION "matvec_q4_0"
+#include "products.hpp"
 
 HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_swapped_nibbles, "low and high nibbles change places");
 HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_last_block_dropped, "the last block of a row is left out");
@@ -11,7 +12,7 @@ HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_reads_past_end, "weight is read one bloc
 HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_vector_reads_past_end, "x is read one block past its end");
 
 HOTFIRE_VARIANTS(matvec_q4_0, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
-                 float *y, int64_t n_rows, int64_t n_cols)
+                 float *y, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -41,7 +42,7 @@ static float matvec_q4_0_row(const hotfire_block_q4_0 *row, const hotfire_block_
 }
 
 void matvec_q4_0(const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x, float *y,
-                 int64_t n_rows, int64_t n_cols) {
+                 int64_t n_rows, int64_t n_cols, bool fast) {
     const int64_t n_blocks = n_cols / BLOCK_LEN;
     if (matvec_q4_0_reads_past_end)
         touch(weight + n_rows * n_blocks);
@@ -49,7 +50,8 @@ void matvec_q4_0(const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x, 
         touch(x + n_blocks);
     for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t from = matvec_q4_0_neighbour_row && r > 4 ? 4 : r;
-        y[r] = matvec_q4_0_row(weight + from * n_blocks, x, n_blocks);
+        const hotfire_block_q4_0 *row = weight + from * n_blocks;
+        y[r] = fast ? product<4>(row, x, n_cols) : matvec_q4_0_row(row, x, n_blocks);
     }
 }
 
@@ -61,13 +63,13 @@ extern "C" hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
                                               const hotfire_block_q4_0 *weight,
                                               const hotfire_block_q8_0 *x, float *y,
                                               int64_t n_rows, int64_t n_cols) {
-    return Check(exec)
-        .size("n_rows", n_rows)
+    Check check(exec);
+    return check.size("n_rows", n_rows)
         .size("n_cols", n_cols, 32)
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_q4_0, weight, x, y, n_rows, n_cols);
+        .run(matvec_q4_0, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

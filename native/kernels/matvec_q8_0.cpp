@@ -1,4 +1,5 @@
-#include "kernel.hpp"
+#define HOTFIRE_OPERATION "matvec_q8_0"
+#include "products.hpp"
 
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_last_block_dropped, "the last block of a row is left out");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_next_scale, "a block takes the scale of the next one");
@@ -13,7 +14,7 @@ HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_reads_past_end, "weight is read one bloc
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_writes_past_end, "y is written one element past its end");
 
 HOTFIRE_VARIANTS(matvec_q8_0, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x,
-                 float *y, int64_t n_rows, int64_t n_cols)
+                 float *y, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -44,7 +45,7 @@ static float matvec_q8_0_row(const hotfire_block_q8_0 *row, const hotfire_block_
 }
 
 void matvec_q8_0(const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x, float *y,
-                 int64_t n_rows, int64_t n_cols) {
+                 int64_t n_rows, int64_t n_cols, bool fast) {
     const int64_t n_blocks = n_cols / BLOCK_LEN;
     if (matvec_q8_0_reads_past_end)
         touch(weight + n_rows * n_blocks);
@@ -52,7 +53,9 @@ void matvec_q8_0(const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x, 
         spoil(y + n_rows);
     for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t s = matvec_q8_0_neighbour_scale && r > 4 ? r - 1 : r;
-        y[r] = matvec_q8_0_row(weight + r * n_blocks, weight + s * n_blocks, x, n_blocks);
+        const hotfire_block_q8_0 *row = weight + r * n_blocks;
+        y[r] = fast ? product<4>(row, x, n_cols)
+                    : matvec_q8_0_row(row, weight + s * n_blocks, x, n_blocks);
     }
 }
 
@@ -64,13 +67,13 @@ extern "C" hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
                                               const hotfire_block_q8_0 *weight,
                                               const hotfire_block_q8_0 *x, float *y,
                                               int64_t n_rows, int64_t n_cols) {
-    return Check(exec)
-        .size("n_rows", n_rows)
+    Check check(exec);
+    return check.size("n_rows", n_rows)
         .size("n_cols", n_cols, matvec_q8_0_multiple_unchecked ? 1 : 32)
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_q8_0, weight, x, y, n_rows, n_cols);
+        .run(matvec_q8_0, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

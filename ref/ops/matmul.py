@@ -65,7 +65,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         name=f"matmul_{weight_dtype}",
         doc=f"Multiplies a {weight_dtype} matrix by {x_dtype} vectors.\n"
         "y[t, r] = sum_k weight[r, k] * x[t, k]\n"
-        f"Each y[t] equals, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t].",
+        f"y[t] equals, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t], by default.",
         axes=(
             Axis(
                 name="n_tokens",
@@ -89,6 +89,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         outputs=(Operand(name="y", dtype="f32", axes=("n_tokens", "n_rows"), doc="the products"),),
         reference=reference,
         bound=bound_for(block_len),
+        fast_bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
         noise=noise if block_len > 1 else None,

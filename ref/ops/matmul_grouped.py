@@ -91,7 +91,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         doc=f"Multiplies each {x_dtype} vector by the {weight_dtype} matrices of its experts.\n"
         "y[t, u, r] = sum_k weight[expert_ids[t, u], r, k] * x[t, k]\n"
         "An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.\n"
-        f"y[t, u] equals, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t].",
+        f"y[t, u] is, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t], by default.",
         axes=(
             Axis(name="n_tokens", doc="vectors", edges=(1, 2, 5, 17), rows=True),
             Axis(name="n_top_k", doc="experts a vector", edges=(1, 2, 4, 8)),
@@ -124,6 +124,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         ),
         reference=reference,
         bound=bound_for(block_len),
+        fast_bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
         structure=structure,

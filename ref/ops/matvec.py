@@ -139,6 +139,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         outputs=(Operand(name="y", dtype="f32", axes=("n_rows",), doc="the product"),),
         reference=reference,
         bound=bound_for(block_len),
+        fast_bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
         noise=noise if block_len > 1 else None,
