@@ -111,11 +111,12 @@ class Comparison:
     @property
     def n_scoped_labels(self) -> int:
         """How many labels of the mirror's scoped enums stand for one of the library's."""
+        known = self.library.values.keys()
         return sum(
-            len(matching_labels(dict(enum.values), dict(theirs.values)))
+            len(matching_labels(mine, dict(theirs.values)) if theirs else known & mine.keys())
             for enum in self.mirror.enums.values()
-            for theirs in [self.library_enum(enum.name)]
-            if theirs is not None and (enum.scoped or theirs.scoped)
+            for mine, theirs in [(dict(enum.values), self.library_enum(enum.name))]
+            if enum.scoped or (theirs and theirs.scoped)
         )
 
     @cached_property
@@ -159,6 +160,8 @@ class Comparison:
             note(function.type.target.target, "returned", function.name)
             for arg in function.type.args or ():
                 note(arg, "by_value", function.name)
+                for called in called_back_with(arg):
+                    note(called, "by_value", function.name)
                 if arg.kind == "pointer":
                     note(arg.target, "written", function.name)
         for record in self.library.records.values():
@@ -223,6 +226,13 @@ def _opened(
         else:
             found[member.name] = member
     return found
+
+
+def called_back_with(argument: Type) -> tuple[Type, ...]:
+    """What the library passes by value to a callback that is given to it."""
+    if not argument.is_callback:
+        return ()
+    return (*(argument.target.args or ()), argument.target.target)
 
 
 def is_reserved(name: str) -> bool:

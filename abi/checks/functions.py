@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hotfire.abi.checks.base import Comparison, Pair, Rule, finding
+from hotfire.abi.checks.base import Comparison, Pair, Rule, called_back_with, finding
 from hotfire.abi.checks.records import passed_alike
 from hotfire.abi.checks.relation import Difference, Kind, conventions_differ, difference
 from hotfire.abi.ctype import Type
@@ -226,6 +226,8 @@ def _by_value(both: Comparison) -> Iterator[Finding]:
     }
     for function in both.met_functions:
         parts = [("takes", arg) for arg in function.type.args or ()]
+        for arg in function.type.args or ():
+            parts += [("calls back with", of) for of in called_back_with(arg)]
         for verb, of in [*parts, ("returns", function.type.target)]:
             pair = drifted.get(of.name) if of.is_record else None
             if pair is None:

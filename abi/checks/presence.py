@@ -69,7 +69,7 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
     for name, member in extra.items():
         yield finding(
             FIELD_EXTRA,
-            Severity.INFO if is_reserved(name) else Severity.SILENT_WRONG,
+            Severity.INFO if _is_filler(both, pair, member) else Severity.SILENT_WRONG,
             f"the library's {pair.name} has no {name}; the mirror has it at byte {member.offset}",
             pair.library.location,
             record=pair.name,
@@ -77,6 +77,18 @@ def _pair(both: Comparison, pair: Pair) -> Iterator[Finding]:
             mirror=f"{member.type} at {member.offset}",
             library="absent",
         )
+
+
+def _is_filler(both: Comparison, pair: Pair, mine: Field) -> bool:
+    """Whether a field of the mirror's only stands for the library's padding."""
+    if is_reserved(mine.name):
+        return True
+    first, last = mine.bit_offset, mine.bit_offset + both.mirror.width_of(mine)
+    inside = mine.name.startswith("_") and last <= pair.library.size * 8
+    return inside and not any(
+        member.bit_offset < last and first < member.bit_offset + both.library.width_of(member)
+        for member in both.library.flat_fields(pair.library)
+    )
 
 
 def _only_renamed(

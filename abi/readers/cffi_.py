@@ -292,7 +292,12 @@ def manifest_of(ffi: Any, names: dict[str, tuple[str, ...]], lib: Any = None) ->
     for word, name, get in _inline(ffi, reader) if is_inline else _compiled(ffi, lib, reader):
         try:
             found = get()
-        except (cffi.VerificationMissing, TypeError, getattr(ffi, "error", TypeError)) as error:
+        except (
+            cffi.VerificationMissing,
+            NotImplementedError,
+            TypeError,
+            getattr(ffi, "error", TypeError),
+        ) as error:
             # A `...` in a build script leaves the layout to the C compiler: nothing to compare.
             notes.append(f"{word} {name} is left to the C compiler ({type(error).__name__})")
             continue

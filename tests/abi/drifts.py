@@ -311,6 +311,11 @@ BREAKING: dict[str, tuple[str, str, set[str]]] = {
         "void f(void (*done)(int code, void *user));",
         {"CALLBACK"},
     ),
+    "callback_takes_a_record_that_grew": (
+        "struct e { int a; };\nvoid on(void (*call)(struct e e));",
+        "struct e { int a; double b[2]; };\nvoid on(void (*call)(struct e e));",
+        {"RECORD_SIZE", "FIELD_MISSING", "BY_VALUE_ABI"},
+    ),
     "callback_argument_widened": (
         "struct s { void (*done)(int); };",
         "struct s { void (*done)(int64_t); };",

@@ -230,6 +230,22 @@ MIRRORS: dict[str, tuple[str, str, str, tuple[str, ...] | None, list[str]]] = {
         None,
         [],
     ),
+    "ctypes_fills_padding_bits": (
+        "ctypes",
+        CT
+        + "class s(C.Structure): _fields_ = [('a', C.c_uint32, 3), ('_r', C.c_uint32, 5),"
+        + " ('b', C.c_uint32, 8)]\n",
+        "struct s { uint32_t a : 3; uint32_t : 5; uint32_t b : 8; };",
+        None,
+        ["info FIELD_EXTRA s _r"],
+    ),
+    "cffi_leaves_an_integer_to_the_compiler": (
+        "cffi",
+        "typedef int... size; int f(int a);",
+        "typedef long size; int f(int a);",
+        None,
+        [],
+    ),
     "cffi_right": (
         "cffi",
         "typedef struct { int a; double b; } s; enum kind { KIND_A }; int f(s *p, enum kind k);",
