@@ -140,7 +140,7 @@ def test_the_rule_by_hand():
     """Bound 0.1 of the RMS: off by less, off by more, flipped inside twice the bound, NaN."""
     want = np.array([[2.0, 1.0, 0.0, 0.0], [1.02, 1.0, 0.0, 0.0], [1.02, 1.0, 0.0, 0.0]])
     got = want + np.array([[0.05, 0, 0, 0], [-0.03, 0, 0, 0], [0, 0, 0, np.nan]])
-    found = compare(want, got, 0.1, np.zeros(3, dtype=bool))
+    found = compare(want, got, np.full(3, 0.1), np.zeros(3, dtype=bool))
     assert found.wrong.tolist() == [False, False, True]
     assert found.flipped.tolist() == [False, True, False]
     assert found.exempt.tolist() == [False, True, False]
@@ -151,11 +151,11 @@ def test_the_rule_by_hand():
 def test_a_router_s_tie_explains_only_what_begins_there():
     want, got = rows(2, 2, 2, 2), rows(2, 9, 9, 9)
     at = np.array([False, True, False, False])
-    found = compare(want, got, 0.1, at)
+    found = compare(want, got, np.full(4, 0.1), at)
     assert not found.wrong.any()
     assert found.exempt.tolist() == [False, True, False, False]
     assert found.unjudged.tolist() == [False, False, True, True]
-    earlier = compare(want, got, 0.1, np.array([True, False, False, False]))
+    earlier = compare(want, got, np.full(4, 0.1), np.array([True, False, False, False]))
     assert earlier.wrong.tolist() == [False, True, True, True]
 
 
@@ -168,13 +168,13 @@ def test_perplexity_by_hand():
 
 
 def test_the_bound_by_hand():
-    """12 * 17 * (2^-24 sqrt(128) + 2^-24), 8 layers, one f32 engine and an exact one."""
+    """6 * 17 * (2^-53 sqrt(128) + 2^-53), 8 layers, one float64 engine and an exact one."""
     with (
         open_engine("hash:") as exact,
         open_engine("numpy:probe,n_vocab=16") as engine,
     ):
         found = relative_bound(exact.description, engine.description)
-    assert found == pytest.approx(12 * 17 * 2.0**-53 * (np.sqrt(128) + 1))
+    assert found == pytest.approx(6 * 17 * 2.0**-53 * (np.sqrt(128) + 1))
 
 
 def test_prompts_have_the_edges():

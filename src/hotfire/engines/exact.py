@@ -85,7 +85,7 @@ class Outcome:
 
     Args:
         way: chunk size, 0 for whole prompts, or `WALK`.
-        bound: `relative_bound` of the two engines.
+        bound: B, the median over all positions.
         comparisons: one a track.
         perplexities: of the engine, one a track that is long enough.
         divergence: the first, if any.
@@ -153,7 +153,10 @@ def check(
             "seed": prompts.seed,
         },
         reproduce=reproduce,
-        measurements={"bound_relative": relative_bound(one, other)},
+        measurements={
+            "bound_relative": relative_bound(one, other),
+            "bound_enlarged": float(np.median(np.concatenate([each.enlarged for each in tracks]))),
+        },
         transitions={
             name: sum(part.transitions.get(name, 0) for part in parts)
             for name in dict.fromkeys(name for part in parts for name in part.transitions)
@@ -164,14 +167,16 @@ def check(
 def _run(
     reference: Engine, walked: Walked, tracks: Sequence[Track], way: int, seed: int
 ) -> Outcome:
-    b = relative_bound(reference.description, walked.description)
-    outcome, before = Outcome(way, b), walked.transitions
+    base = relative_bound(reference.description, walked.description)
+    bound = base * float(np.median(np.concatenate([track.enlarged for track in tracks])))
+    outcome, before = Outcome(way, bound), walked.transitions
     walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
     for number, track in enumerate(tracks):
         led = walker.walk(track) if walker else lead(walked, track, way)
         got, pos = np.concatenate(led.logits), np.array(led.pos)
-        ties = router_ties(track.router_margin, len(track.tokens), b)
-        compared = compare(track.logits[pos], got, b, ties[pos])
+        b = base * track.enlarged
+        ties = router_ties(track.router_margin, b)
+        compared = compare(track.logits[pos], got, b[pos], ties[pos])
         outcome.comparisons.append(compared)
         if way != WALK and len(track.tokens) > 1:
             outcome.perplexities.append(perplexity(got, np.array(track.tokens)))
@@ -215,7 +220,8 @@ def _layer(reference: Engine, engine: Engine, track: Track, led: Led, found: Div
     got = stream(engine, track, led.calls, found.pos)
     if want is None or got is None or want.shape != got.shape:
         return ""
-    layer = parting_layer(want, got, reference.description, engine.description)
+    enlarged = float(track.enlarged[found.pos])
+    layer = parting_layer(want, got, reference.description, engine.description, enlarged)
     if layer is None:
         return "none, so the head"
     kinds = reference.description.layer_kinds

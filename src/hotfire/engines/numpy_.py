@@ -70,7 +70,7 @@ class NumpyEngine(Sequential[State]):
     def advance(self, state: State, tokens: Sequence[int], hidden: bool) -> Step[State]:
         out = self.model.forward(tokens, state, keep_hidden=hidden)
         margin = out.router_margin if self.model.config.n_experts else None
-        return Step(out.state, out.logits, out.hidden, margin)
+        return Step(out.state, out.logits, out.hidden, margin, out.conditioning)
 
     def dump(self, held: Held[State]) -> bytes:
         head = json.dumps(held.tokens).encode()

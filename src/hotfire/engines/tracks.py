@@ -14,6 +14,9 @@ from hotfire.errors import InputError
 EDGES = (1, 2, 3, 4, 5, 63, 64, 65)
 """Prompt lengths at which some engine changes its path, tried before the drawn ones."""
 
+UNKNOWN = 6.0
+"""How much a model may enlarge errors if the reference cannot tell: as probes of 24 layers do."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
@@ -51,12 +54,15 @@ class Track:
         tokens: prompt and picked tokens.
         logits: [n_tokens, n_vocab] the reference's.
         router_margin: [n_tokens] the reference's, or None.
+        enlarged: [n_tokens] by what factor rounding errors may be larger than in a model that
+            only hands them on: 1 + the largest conditioning so far, as a state carries them on.
     """
 
     n_prompt: int
     tokens: list[int]
     logits: Floats
     router_margin: Floats | None
+    enlarged: Floats
 
     @property
     def calls(self) -> list[int]:
@@ -89,6 +95,7 @@ def rows_of(rows: Rows) -> Floats:
 def reference_track(engine: Engine, prompt: Sequence[int], n_generated: int) -> Track:
     """Runs the reference: the prompt at once, then its own choices one by one."""
     tokens, logits, margins = list(prompt), list[Floats](), list[Floats]()
+    conditioning: list[Floats] = []
     engine.seq_remove(0)
     at = 0
     while at < len(tokens):
@@ -97,8 +104,13 @@ def reference_track(engine: Engine, prompt: Sequence[int], n_generated: int) -> 
         logits.append(rows_of(rows))
         if rows.router_margin is not None:
             margins.append(rows.router_margin)
+        if rows.conditioning is not None:
+            conditioning.append(rows.conditioning)
         if at < len(prompt) + n_generated:
             tokens.append(int(rows.argmax[-1]))
     engine.seq_remove(0)
-    kept = np.concatenate(margins) if margins else None
-    return Track(len(prompt), tokens, np.concatenate(logits), kept)
+    margin = np.concatenate(margins) if margins else None
+    enlarged = np.full(len(tokens), UNKNOWN)
+    if conditioning:
+        enlarged = 1 + np.maximum.accumulate(np.concatenate(conditioning))
+    return Track(len(prompt), tokens, np.concatenate(logits), margin, enlarged)
