@@ -108,6 +108,7 @@ class Function:
         names: of the arguments, "" where one has none; empty where none is known.
         returns_known: False where a mirror left the return type at its default.
         location: `file:line`.
+        spelling: its type as C, with the qualifiers that no comparison minds; "" if not known.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Function:
     names: tuple[str, ...] = ()
     returns_known: bool = True
     location: str = ""
+    spelling: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,8 @@ def _condition(found: Finding, mirror: Manifest, library: Manifest) -> str:
     record = library.records.get(library.record_names.get(called, called))
     if found.rule == "BY_VALUE_ABI" and record is not None:
         sized = f"sizeof({c.tag(record)})"
-        same = _same_prototype(subject["function"], library)
-        return f"{sized} == {_number(subject['library'])} && {same}"
+        same = c.same_prototype(library, subject["function"])
+        return f"{sized} == {_number(subject['library'])}" + (f" && ({same})" if same else "")
     if record is not None:
         return _about_record(found, record, library)
     if found.rule in ("ENUM_VALUE", "CONSTANT") and _is_number(subject.get("library", "")):
@@ -156,13 +156,6 @@ def _about_record(found: Finding, record: Record, library: Manifest) -> str:
 
 
 _SIDES = ("library", "mirror")
-
-
-def _same_prototype(name: str, library: Manifest) -> str:
-    """That the function takes and returns what the library's manifest says."""
-    function = library.functions[name]
-    wanted = c.declare(library, function.type, "")
-    return f"__builtin_types_compatible_p(__typeof__({name}), __typeof__({wanted}))"
 
 
 def _is_number(text: str) -> bool:

@@ -25,6 +25,13 @@ _HEAD = """\
 """
 
 
+# To ask about a deprecated function is not to use it.
+_QUIET = (
+    "#pragma GCC diagnostic push",
+    '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"',
+)
+
+
 def assertions(library: Manifest, names: frozenset[str] | None) -> str:
     """Sizes, alignments, offsets, widths, values and prototypes, each as an assertion."""
     lines = [_HEAD]
@@ -37,9 +44,13 @@ def assertions(library: Manifest, names: frozenset[str] | None) -> str:
         ]
     functions = emit.functions_of(library, names)
     if functions:
-        lines += ["#if defined(__GNUC__) && !defined(__cplusplus)"]
-        lines += [_prototype_assertion(library, name) for name in functions]
-        lines += ["#endif"]
+        lines += ["#if defined(__GNUC__) && !defined(__cplusplus)", *_QUIET]
+        lines += [
+            _assert(same, f"the prototype of {name}")
+            for name in functions
+            if (same := same_prototype(library, name))
+        ]
+        lines += ["#pragma GCC diagnostic pop", "#endif"]
     return "\n".join(lines) + "\n"
 
 
@@ -64,11 +75,27 @@ def _record_assertions(library: Manifest, record: Record) -> Iterator[str]:
             yield _assert(f"{sized} == {size}", f"the width of {what}")
 
 
-def _prototype_assertion(library: Manifest, name: str) -> str:
+def same_prototype(library: Manifest, name: str) -> str:
+    """C that is true if a function is declared as the library has it; "" if nobody can tell.
+
+    To a compiler `const char *` and `char *` are two types, to a caller they are one: either
+    spelling will do. Where a side does not know its qualifiers, pointers cannot be asked about.
+    """
     function = library.functions[name]
-    wanted = declare(library, function.type, "")
-    same = f"__builtin_types_compatible_p(__typeof__({name}), __typeof__({wanted}))"
-    return _assert(same, f"the prototype of {name}")
+    if not function.spelling and _points_to_data(function.type):
+        return ""
+    spellings = dict.fromkeys([declare(library, function.type, ""), function.spelling])
+    return " || ".join(
+        f"__builtin_types_compatible_p(__typeof__({name}), __typeof__({spelling}))"
+        for spelling in spellings
+        if spelling
+    )
+
+
+def _points_to_data(of: Type) -> bool:
+    if of.kind == "pointer" and of.target.kind != "function":
+        return True
+    return any(map(_points_to_data, [*([of.to] if of.to else []), *(of.args or ())]))
 
 
 def declarations(library: Manifest, names: frozenset[str] | None) -> str:

@@ -252,6 +252,12 @@ def value_type(atomic: Any) -> Any:
     return found
 
 
+def plain_c(spelling: str) -> str:
+    """A type's spelling if any compiler of C reads it, else ""."""
+    own = ("(unnamed", "(anonymous", "__attribute__", "_Null", "_Nonnull")
+    return "" if any(word in spelling for word in own) else spelling
+
+
 def linked_name(cursor: Any, name: str) -> str:
     """The symbol that calls of a C function reach, without what the target puts around names."""
     linked = str(cursor.mangled_name)

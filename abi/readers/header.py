@@ -159,7 +159,10 @@ class _Reader:
             return
         names = tuple(argument.spelling for argument in cursor.get_arguments())
         found = self._type(cursor.type, name)
-        self.functions[name] = Function(name, found, names, location=_place(cursor))
+        spelling = cursor.type.get_canonical().spelling
+        self.functions[name] = Function(
+            name, found, names, location=_place(cursor), spelling=clang.plain_c(spelling)
+        )
         self.declared.add(name)
         linked = clang.linked_name(cursor, name) if self.unit.language == "c" else name
         if linked != name:

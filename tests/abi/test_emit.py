@@ -159,3 +159,28 @@ def test_another_target_is_as_its_compiler_says(tmp_path: Path) -> None:
         pytest.skip("the compiler cannot compile for i686")
     assert compile_c(tmp_path, path, text, flags) == ""
     assert "error" in compile_c(tmp_path, path, text, ["-ffreestanding"])
+
+
+CONSTANT_POINTERS = """
+struct s { int a; };
+int f(const char *text, const struct s *s, const char *const *all, int (*call)(const void *));
+__attribute__((deprecated)) void g(const int m[3]);
+"""
+
+
+def test_c_assertions_read_qualifiers_either_way(tmp_path: Path) -> None:
+    """A mirror with and one without `const` both compile, one with another argument does not."""
+    (tmp_path / "api.h").write_text(CONSTANT_POINTERS)
+    (tmp_path / "assertions.h").write_text(
+        emit(header.read(tmp_path / "api.h"), "c", "assertions", None)
+    )
+    texts = (CONSTANT_POINTERS, CONSTANT_POINTERS.replace("const ", ""))
+    for text, works in (
+        (texts[0], True),
+        (texts[1].replace("*const", "*"), True),
+        (CONSTANT_POINTERS.replace("const struct s *s", "const int *s"), False),
+    ):
+        (tmp_path / "mirror.c").write_text(f'{text}#include "assertions.h"\n')
+        command = ["cc", "-Werror", "-std=gnu11", "-fsyntax-only", "mirror.c"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == works, done.stderr
