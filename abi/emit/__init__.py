@@ -69,7 +69,8 @@ def _held(of: Type) -> str:
 
 def is_unnamed(library: Manifest, name: str) -> bool:
     """Whether a record's name is only what readers call a type without one."""
-    return "." in name and name in library.records
+    # `typedef struct {} *handle;` names a pointer, not the record.
+    return name in library.records and ("." in name or name in library.typedefs)
 
 
 def enums_of(library: Manifest, names: frozenset[str] | None) -> list[str]:

@@ -254,7 +254,7 @@ def value_type(atomic: Any) -> Any:
 
 def plain_c(spelling: str) -> str:
     """A type's spelling if any compiler of C reads it, else ""."""
-    own = ("(unnamed", "(anonymous", "__attribute__", "_Null", "_Nonnull")
+    own = ("(unnamed", "(anonymous", "__attribute__", "__va_list", "_Null", "_Nonnull")
     return "" if any(word in spelling for word in own) else spelling
 
 

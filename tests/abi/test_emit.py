@@ -165,6 +165,10 @@ CONSTANT_POINTERS = """
 struct s { int a; };
 int f(const char *text, const struct s *s, const char *const *all, int (*call)(const void *));
 __attribute__((deprecated)) void g(const int m[3]);
+#include <stdarg.h>
+int log_to(const char *format, va_list rest);
+typedef struct { int hidden; } *handle;
+void use(handle h);
 """
 
 
