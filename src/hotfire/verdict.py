@@ -131,14 +131,17 @@ class Verdict:
     parts: tuple[Verdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as the JSON object that `verdict.schema.json` describes."""
+        """The verdict as the JSON object that `verdict.schema.json` describes.
+
+        Its `findings` are its own and those of its parts, so that the top holds all of them.
+        """
         return {
             "name": self.name,
             "verdict": self.status.value,
             "reason": self.reason,
             "scope": dict(self.scope),
             "reproduce": self.reproduce,
-            "findings": [finding.to_json() for finding in self.findings],
+            "findings": [finding.to_json() for finding in self.all_findings()],
             "measurements": dict(self.measurements),
             "transitions": dict(self.transitions),
             "parts": [part.to_json() for part in self.parts],
@@ -147,16 +150,19 @@ class Verdict:
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Verdict:
         """The inverse of `to_json`; the tree must already fit the schema."""
+        parts = tuple(cls.from_json(part) for part in tree.get("parts", []))
+        theirs = [found for part in parts for found in part.all_findings()]
+        listed = (Finding.from_json(flat) for flat in tree["findings"])
         return cls(
             name=tree["name"],
             status=Status(tree["verdict"]),
             scope=tree["scope"],
             reproduce=tree["reproduce"],
-            findings=tuple(Finding.from_json(flat) for flat in tree["findings"]),
+            findings=tuple(found for found in listed if found not in theirs),
             measurements=tree["measurements"],
             transitions=tree["transitions"],
             reason=tree.get("reason", ""),
-            parts=tuple(cls.from_json(part) for part in tree.get("parts", [])),
+            parts=parts,
         )
 
     def all_findings(self) -> tuple[Finding, ...]:

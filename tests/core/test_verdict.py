@@ -66,7 +66,8 @@ def test_json_fits_the_schema_and_comes_back():
     tree = whole.to_json()
     jsonschema.validate(tree, schema())
     assert Verdict.from_json(tree) == whole
-    assert tree["parts"][0]["findings"][0] == {
+    assert tree["findings"] == tree["parts"][0]["findings"]
+    assert tree["findings"][0] == {
         "rule": "FIELD_OFFSET",
         "record": "params",
         "field": "n_ctx",
