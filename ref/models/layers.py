@@ -72,7 +72,7 @@ def causal_conv(u: Array, history: Array, weight: Array) -> tuple[Array, Array]:
 
 def delta_rule(
     q: Array, k: Array, v: Array, g: Array, beta: Array, s: Array
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """The gated delta rule, token by token.
 
     S *= exp(g);  delta = beta (v - k^T S);  S += k delta^T;  o = q^T S.
@@ -83,36 +83,20 @@ def delta_rule(
         s: [heads, key_dim, value_dim].
 
     Returns:
-        [n_tokens, heads, value_dim], S after the last token, and |q|^T |S|, of the outputs' shape:
-        how large the terms were that an output sums.
+        [n_tokens, heads, value_dim], and S after the last token.
     """
-    out, terms = np.empty_like(v), np.empty_like(v)
+    out = np.empty_like(v)
     decay = np.exp(g)[..., None, None]
     for t in range(len(q)):
         s = s * decay[t]
         delta = beta[t][:, None] * (v[t] - (k[t][:, None, :] @ s)[:, 0])
         s = s + k[t][:, :, None] * delta[:, None, :]
         out[t] = (q[t][:, None, :] @ s)[:, 0]
-        terms[t] = (np.abs(q[t])[:, None, :] @ np.abs(s))[:, 0]
-    return out, s, terms
+    return out, s
 
 
-def cancellation(o: Array, terms: Array, eps: float) -> Array:
-    """How much a norm of sums enlarges their rounding errors: [n_tokens], at least about 1.
-
-    c = rms over heads of rms(terms) / sqrt(mean(o^2) + eps): the condition number of the sums.
-    """
-    of_head = np.mean(terms * terms, axis=-1) / (np.mean(o * o, axis=-1) + eps)
-    c: Array = np.sqrt(np.mean(of_head, axis=-1))
-    return c
-
-
-def delta_net(
-    h: Array, w: Weights, config: Config, past: Recurrent
-) -> tuple[Array, Recurrent, Array]:
-    """A Gated DeltaNet mixer: [n_tokens, n_embd] normed -> [n_tokens, n_embd], its state, and the
-    `cancellation` [n_tokens] in front of its norm.
-    """
+def delta_net(h: Array, w: Weights, config: Config, past: Recurrent) -> tuple[Array, Recurrent]:
+    """A Gated DeltaNet mixer: [n_tokens, n_embd] normed -> [n_tokens, n_embd], and its state."""
     n, heads = len(h), config.n_value_heads
     n_qk = config.n_key_heads * config.key_dim
     u, conv = causal_conv(
@@ -124,11 +108,10 @@ def delta_net(
     v = u[:, 2 * n_qk :].reshape(n, heads, -1)
     g = -np.exp(w["A_log"]) * softplus(h @ w["in_proj_a.weight"].T + w["dt_bias"])
     beta = sigmoid(h @ w["in_proj_b.weight"].T)
-    o, s, terms = delta_rule(l2_norm(q) / np.sqrt(config.key_dim), l2_norm(k), v, g, beta, past.s)
+    o, s = delta_rule(l2_norm(q) / np.sqrt(config.key_dim), l2_norm(k), v, g, beta, past.s)
     z = (h @ w["in_proj_z.weight"].T).reshape(o.shape)
     gated = rms_norm(o, w["norm.weight"], config.eps) * silu(z)
-    mixed = gated.reshape(n, -1) @ w["out_proj.weight"].T
-    return mixed, Recurrent(conv, s), cancellation(o, terms, config.eps)
+    return gated.reshape(n, -1) @ w["out_proj.weight"].T, Recurrent(conv, s)
 
 
 def rotate(x: Array, pos: Integers, n_rot: int, theta: float) -> Array:

@@ -29,17 +29,12 @@ class Output:
             layer; None unless asked for.
         router_margin: [n_tokens] the least relative margin of any layer's router; infinite without
             one.
-        conditioning: [n_tokens] how much delta nets enlarge errors, beyond handing them on:
-            sum over layers l of (c_l - 1) sqrt(2 l + 1) / (2 n_layers + 1), c as in
-            `layers.cancellation`: a layer enlarges its own share, of size 1 / sqrt(2 l + 1), of
-            the stream and the errors of all 2 l + 1 sublayers before it.
     """
 
     logits: Array
     state: State
     hidden: Array | None
     router_margin: Array
-    conditioning: Array
 
 
 class Model:
@@ -98,12 +93,10 @@ class Model:
         state = self.fresh() if state is None else state
         x = self.weights["embed_tokens.weight"][ids]
         hidden, new_layers = [x], list[LayerState]()
-        margin, enlarged = np.full(len(ids), np.inf), np.zeros(len(ids))
+        margin = np.full(len(ids), np.inf)
         for layer in range(self.config.n_layers):
-            h = self._norm(x, f"layers.{layer}.input_layernorm")
-            mixed, after, c = self.mix(layer, h, state)
+            mixed, after = self.mix(layer, self._norm(x, f"layers.{layer}.input_layernorm"), state)
             new_layers.append(after)
-            enlarged += (c - 1) * np.sqrt(2 * layer + 1) / (2 * self.config.n_layers + 1)
             x = x + mixed
             h = self._norm(x, f"layers.{layer}.post_attention_layernorm")
             added, layer_margin = self._feed_forward(layer, h)
@@ -112,14 +105,13 @@ class Model:
             hidden.append(x)
         logits = self._norm(x, "norm") @ self._head.T
         kept = np.stack(hidden) if keep_hidden else None
-        return Output(logits, state.with_layers(new_layers, len(ids)), kept, margin, enlarged)
+        return Output(logits, state.with_layers(new_layers, len(ids)), kept, margin)
 
-    def mix(self, layer: int, h: Array, state: State) -> tuple[Array, LayerState, Array]:
-        """The token mixer of one layer, on normed inputs: its output, its state, cancellation."""
+    def mix(self, layer: int, h: Array, state: State) -> tuple[Array, LayerState]:
+        """The token mixer of one layer, on normed inputs, and the layer's state after it."""
         past, weights = state.layers[layer], self._mixers[layer]
         if isinstance(past, KeyValues):
-            mixed, after = layers.attention(h, weights, self.config, past, state.n_past)
-            return mixed, after, np.ones(len(h))
+            return layers.attention(h, weights, self.config, past, state.n_past)
         return layers.delta_net(h, weights, self.config, past)
 
     def _feed_forward(self, layer: int, h: Array) -> tuple[Array, Array]:

@@ -2,19 +2,22 @@
 
 The bound on one logit, against a reference row r:
 
-    |got - want| <= B RMS(r),   B = 6 (2 n_layers + 1) (u_sum sqrt(K) + u_stored) E
+    |got - want| <= B RMS(r),   B = 12 max(A, M),   A = (2 n_layers + 1) (u_sum sqrt(K) + u_stored)
 
 Where it comes from. A dot product of K terms of like size, summed in any order, is off by about
 u_sum sqrt(K) of its result's RMS (rounding errors of random sign, Higham & Mary 2019); storing it
 adds u_stored. Each of the 2 n_layers sublayers and the head adds its own share to the residual
 stream, and later layers hand earlier errors on; taken as fully correlated they add up to
-2 n_layers + 1. The largest of some 10^7 normal errors is 6 standard deviations.
+2 n_layers + 1: that is A. A sublayer makes four such roundings one after another, sqrt(4) = 2, and
+the largest of some 10^7 normal errors is 6 standard deviations: 12.
 
-E says how much the model enlarges them, at least 1. A Gated DeltaNet normalises o = q^T S, which is
-small where the sum cancels, above all at the first tokens, when S has hardly any rank: its errors
-then grow by the condition number c of that sum. c is measured in the reference's own float64 pass
-and E = 1 + sum over layers of (c - 1) sqrt(2 l + 1) / (2 n_layers + 1), the largest so far in the
-sequence, as a state carries errors on (`ref.models.model.Output`). With another reference it is 6.
+A supposes that layers hand errors on and do not enlarge them. But a Gated DeltaNet normalises
+o = q^T S, which is small where the sum cancels, above all at the first tokens, when S has hardly
+any rank; two such layers in a row have been seen to enlarge errors 200-fold. So the float64
+reference measures it: M is how far a row's largest logit moves when every weight of the reference
+is off by a relative normal error of u_sum + u_stored, the worst of `N_PERTURBED` draws. With a
+reference that cannot be perturbed, M is 0, and a bound exceeded at one of the first tokens of a
+deep model may be its conditioning.
 
 A whole row has no tail: its RMS difference may be at most a quarter of the bound, that is 1.5
 standard deviations of its own scale. In bf16 this says more than the largest difference does.
@@ -39,7 +42,8 @@ from hotfire.engines.protocol import Description
 from hotfire.errors import InputError
 
 Floats = NDArray[np.float64]
-TAIL = 6.0
+TAIL_AND_CHAIN = 12.0
+N_PERTURBED = 2
 DRIFT = 0.25
 """Largest RMS difference of a row, in units of the bound on one logit."""
 EXEMPT_MAX = 0.001
@@ -53,7 +57,7 @@ MEANINGLESS = 0.5
 def relative_bound(
     first: Description, second: Description, n_sublayers: int | None = None
 ) -> float:
-    """B of the formula above without E: how far a logit may be off, in units of its row's RMS.
+    """12 A of the formula above: how far a logit may be off, in units of its row's RMS.
 
     Args:
         first, second: the two engines.
@@ -63,7 +67,7 @@ def relative_bound(
     n_sublayers = 2 * depth + 1 if n_sublayers is None else n_sublayers
     longest = max(first.longest_sum, second.longest_sum, 1)
     units = sum(each.unit_sum * np.sqrt(longest) + each.unit_stored for each in (first, second))
-    return float(TAIL * n_sublayers * units)
+    return float(TAIL_AND_CHAIN * n_sublayers * units)
 
 
 def rms(rows: Floats) -> Floats:
@@ -195,7 +199,7 @@ def parting_layer(
     Args:
         want, got: [n_layers + 1, n_embd] at one position.
         first, second: the two engines.
-        enlarged: E at that position.
+        enlarged: M / A at that position, at least 1.
     """
     for index, (one, other) in enumerate(zip(want, got, strict=True)):
         allowed = enlarged * relative_bound(first, second, 2 * index + 1) * float(rms(one))

@@ -21,6 +21,8 @@ from hotfire.engines.compare import (
     DRIFT,
     EXEMPT_MAX,
     MEANINGLESS,
+    N_PERTURBED,
+    TAIL_AND_CHAIN,
     Comparison,
     compare,
     parting_layer,
@@ -29,11 +31,13 @@ from hotfire.engines.compare import (
     router_ties,
 )
 from hotfire.engines.leading import Led, Walker, lead, stream
-from hotfire.engines.protocol import Engine
+from hotfire.engines.numpy_ import NumpyEngine
+from hotfire.engines.protocol import Description, Engine
 from hotfire.engines.tracks import Prompts, Track, reference_track
 from hotfire.engines.walked import START, TRANSITIONS, Walked
 from hotfire.verdict import Finding, Severity, Status, Verdict, combine, judge
 
+TINY = float(np.finfo(np.float64).tiny)
 WALK = -1
 """Among ways to cut: a walk through all states instead of chunks of a size."""
 
@@ -132,16 +136,20 @@ def check(
         reproduce: the command line, for findings.
         step: called with a word before each part of the work.
     """
+    one, other = reference.description, engine.description
+    unit = sum(each.unit_sum + each.unit_stored for each in (one, other))
+    twins = []
+    if isinstance(reference, NumpyEngine):
+        twins = [reference.perturbed(unit, seed) for seed in range(N_PERTURBED)]
     tracks = []
     for number, prompt in enumerate(prompts.draw(reference.description.n_vocab)):
         step(f"reference, prompt {number}")
-        tracks.append(reference_track(reference, prompt, prompts.n_generated))
+        tracks.append(reference_track(reference, prompt, prompts.n_generated, twins))
     parts, walked = [], Walked(engine)
     for way in ways:
         step(_name(way))
         outcome = _run(reference, walked, tracks, way, prompts.seed)
         parts.append(_verdict(outcome, tracks, reproduce))
-    one, other = reference.description, engine.description
     return combine(
         f"exact {other.name}",
         parts,
@@ -155,7 +163,9 @@ def check(
         reproduce=reproduce,
         measurements={
             "bound_relative": relative_bound(one, other),
-            "bound_enlarged": float(np.median(np.concatenate([each.enlarged for each in tracks]))),
+            "bound_median": float(
+                np.median(np.concatenate([_bounds(t, one, other) for t in tracks]))
+            ),
         },
         transitions={
             name: sum(part.transitions.get(name, 0) for part in parts)
@@ -164,17 +174,22 @@ def check(
     )
 
 
+def _bounds(track: Track, one: Description, other: Description) -> NDArray[np.float64]:
+    """[n_tokens] B of each row."""
+    return np.fmax(relative_bound(one, other), TAIL_AND_CHAIN * track.moved)
+
+
 def _run(
     reference: Engine, walked: Walked, tracks: Sequence[Track], way: int, seed: int
 ) -> Outcome:
-    base = relative_bound(reference.description, walked.description)
-    bound = base * float(np.median(np.concatenate([track.enlarged for track in tracks])))
+    pair = (reference.description, walked.description)
+    bound = float(np.median(np.concatenate([_bounds(track, *pair) for track in tracks])))
     outcome, before = Outcome(way, bound), walked.transitions
     walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
     for number, track in enumerate(tracks):
         led = walker.walk(track) if walker else lead(walked, track, way)
         got, pos = np.concatenate(led.logits), np.array(led.pos)
-        b = base * track.enlarged
+        b = _bounds(track, *pair)
         ties = router_ties(track.router_margin, b)
         compared = compare(track.logits[pos], got, b[pos], ties[pos])
         outcome.comparisons.append(compared)
@@ -220,8 +235,9 @@ def _layer(reference: Engine, engine: Engine, track: Track, led: Led, found: Div
     got = stream(engine, track, led.calls, found.pos)
     if want is None or got is None or want.shape != got.shape:
         return ""
-    enlarged = float(track.enlarged[found.pos])
-    layer = parting_layer(want, got, reference.description, engine.description, enlarged)
+    pair = (reference.description, engine.description)
+    enlarged = float(_bounds(track, *pair)[found.pos] / max(relative_bound(*pair), TINY))
+    layer = parting_layer(want, got, *pair, enlarged)
     if layer is None:
         return "none, so the head"
     kinds = reference.description.layer_kinds

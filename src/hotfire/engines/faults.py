@@ -51,7 +51,6 @@ class _LosesHistory(Model):
             state,
             np.concatenate(hidden, axis=1) if hidden else None,
             np.concatenate([part.router_margin for part in parts]),
-            np.concatenate([part.conditioning for part in parts]),
         )
 
 
@@ -62,13 +61,13 @@ def _without_conv(layer: LayerState) -> LayerState:
 class _GateAtWrongIndex(Model):
     """S after a chunk lacks the decay of the chunk's last token."""
 
-    def mix(self, layer: int, h: Array, state: State) -> tuple[Array, LayerState, Array]:
-        mixed, after, c = super().mix(layer, h, state)
+    def mix(self, layer: int, h: Array, state: State) -> tuple[Array, LayerState]:
+        mixed, after = super().mix(layer, h, state)
         if isinstance(after, Recurrent) and len(h) > 1:
             w = self._mixers[layer]
             rate = np.exp(w["A_log"]) * softplus(w["in_proj_a.weight"] @ h[-1] + w["dt_bias"])
             after = replace(after, s=after.s * np.exp(rate)[:, None, None])
-        return mixed, after, c
+        return mixed, after
 
 
 class _RollbackKeepsState(NumpyEngine):

@@ -7,6 +7,8 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from hotfire.engines.protocol import Description
 from hotfire.engines.sequential import Held, Sequential, Step
 from hotfire.engines.targets import Options
@@ -16,7 +18,7 @@ from hotfire.ref.models.config import Config
 from hotfire.ref.models.load import load
 from hotfire.ref.models.model import Model
 from hotfire.ref.models.state import State
-from hotfire.ref.models.tensors import Tensor
+from hotfire.ref.models.tensors import Tensor, derived
 
 UNIT = 2.0**-53
 KINDS = {True: "full_attention", False: "linear_attention"}
@@ -64,13 +66,25 @@ class NumpyEngine(Sequential[State]):
         super().__init__(description)
         self.model = model
 
+    def perturbed(self, unit: float, seed: int) -> NumpyEngine:
+        """The same model with every weight off by a relative normal error of size `unit`.
+
+        Where its logits go is where an engine's own rounding may take them.
+        """
+        rng = np.random.default_rng([seed, 0x4E4F4953])
+        weights = {
+            name: derived(values * (1 + unit * rng.standard_normal(values.shape)))
+            for name, values in self.model.weights.items()
+        }
+        return NumpyEngine(Model(self.model.config, weights, "perturbed"), self.description)
+
     def fresh(self) -> State:
         return self.model.fresh()
 
     def advance(self, state: State, tokens: Sequence[int], hidden: bool) -> Step[State]:
         out = self.model.forward(tokens, state, keep_hidden=hidden)
         margin = out.router_margin if self.model.config.n_experts else None
-        return Step(out.state, out.logits, out.hidden, margin, out.conditioning)
+        return Step(out.state, out.logits, out.hidden, margin)
 
     def dump(self, held: Held[State]) -> bytes:
         head = json.dumps(held.tokens).encode()

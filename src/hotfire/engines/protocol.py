@@ -103,8 +103,6 @@ class Rows:
         hidden: [n_rows, n_layers + 1, n_embd], embeddings first, or None.
         router_margin: [n_rows] the least distance, over layers and relative to the RMS of the
             router's logits, between the last expert chosen and the first one not; or None.
-        conditioning: [n_rows] how much the model enlarges rounding errors there, as a float64
-            reference can tell (`ref.models.model.Output`), or None.
     """
 
     status: Status = Status.OK
@@ -113,7 +111,6 @@ class Rows:
     argmax: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     hidden: NDArray[Any] | None = None
     router_margin: NDArray[Any] | None = None
-    conditioning: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

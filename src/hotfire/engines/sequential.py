@@ -35,14 +35,13 @@ class Step(Generic[S]):
         state: after them.
         logits: [n_tokens, n_vocab].
         hidden: [n_layers + 1, n_tokens, n_embd], or None.
-        router_margin, conditioning: [n_tokens], or None.
+        router_margin: [n_tokens], or None.
     """
 
     state: S
     logits: NDArray[np.floating]
     hidden: NDArray[np.floating] | None = None
     router_margin: Floats | None = None
-    conditioning: Floats | None = None
 
 
 @dataclass
@@ -132,13 +131,11 @@ class Sequential(ABC, Generic[S]):
         logits = np.stack([step.logits[at] for step, at in chosen])
         hidden = [step.hidden[:, at] for step, at in chosen if step.hidden is not None]
         margin = [step.router_margin[at] for step, at in chosen if step.router_margin is not None]
-        enlarged = [step.conditioning[at] for step, at in chosen if step.conditioning is not None]
         return Rows(
             logits=None if batch.argmax_only else logits,
             argmax=logits.argmax(axis=1).astype(np.int64),
             hidden=np.stack(hidden) if hidden else None,
             router_margin=np.array(margin) if margin else None,
-            conditioning=np.array(enlarged) if enlarged else None,
         )
 
     def seq_remove(self, seq_id: int, pos: int = 0) -> bool:

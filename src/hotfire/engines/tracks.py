@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hotfire.engines.compare import Floats
+from hotfire.engines.compare import Floats, rms
 from hotfire.engines.protocol import Batch, Engine, Rows, Span, Status
 from hotfire.errors import InputError
 
 EDGES = (1, 2, 3, 4, 5, 63, 64, 65)
 """Prompt lengths at which some engine changes its path, tried before the drawn ones."""
-
-UNKNOWN = 6.0
-"""How much a model may enlarge errors if the reference cannot tell: as probes of 24 layers do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +51,15 @@ class Track:
         tokens: prompt and picked tokens.
         logits: [n_tokens, n_vocab] the reference's.
         router_margin: [n_tokens] the reference's, or None.
-        enlarged: [n_tokens] by what factor rounding errors may be larger than in a model that
-            only hands them on: 1 + the largest conditioning so far, as a state carries them on.
+        moved: [n_tokens] how far the largest logit difference goes, relative to the row's RMS,
+            when every weight is perturbed; NaN if the reference cannot tell.
     """
 
     n_prompt: int
     tokens: list[int]
     logits: Floats
     router_margin: Floats | None
-    enlarged: Floats
+    moved: Floats
 
     @property
     def calls(self) -> list[int]:
@@ -92,10 +89,18 @@ def rows_of(rows: Rows) -> Floats:
     return rows.logits.astype(np.float64)
 
 
-def reference_track(engine: Engine, prompt: Sequence[int], n_generated: int) -> Track:
-    """Runs the reference: the prompt at once, then its own choices one by one."""
+def reference_track(
+    engine: Engine, prompt: Sequence[int], n_generated: int, perturbed: Sequence[Engine] = ()
+) -> Track:
+    """Runs the reference: the prompt at once, then its own choices one by one.
+
+    Args:
+        engine: the reference.
+        prompt: ids.
+        n_generated: how many it picks.
+        perturbed: the same model with perturbed weights, see `Track.moved`.
+    """
     tokens, logits, margins = list(prompt), list[Floats](), list[Floats]()
-    conditioning: list[Floats] = []
     engine.seq_remove(0)
     at = 0
     while at < len(tokens):
@@ -104,13 +109,21 @@ def reference_track(engine: Engine, prompt: Sequence[int], n_generated: int) -> 
         logits.append(rows_of(rows))
         if rows.router_margin is not None:
             margins.append(rows.router_margin)
-        if rows.conditioning is not None:
-            conditioning.append(rows.conditioning)
         if at < len(prompt) + n_generated:
             tokens.append(int(rows.argmax[-1]))
     engine.seq_remove(0)
     margin = np.concatenate(margins) if margins else None
-    enlarged = np.full(len(tokens), UNKNOWN)
-    if conditioning:
-        enlarged = 1 + np.maximum.accumulate(np.concatenate(conditioning))
-    return Track(len(prompt), tokens, np.concatenate(logits), margin, enlarged)
+    whole = np.concatenate(logits)
+    return Track(len(prompt), tokens, whole, margin, _moved(perturbed, tokens, whole))
+
+
+def _moved(perturbed: Sequence[Engine], tokens: list[int], logits: Floats) -> Floats:
+    """The largest movement over some perturbed models, led along the same tokens at once."""
+    found = [np.full(len(tokens), np.nan)]
+    for engine in perturbed:
+        engine.seq_remove(0)
+        got = rows_of(decode(engine, [Span(0, 0, tokens, "all")]))
+        engine.seq_remove(0)
+        found.append(np.abs(got - logits).max(axis=1) / rms(logits))
+    worst: Floats = np.fmax.reduce(found)
+    return worst
