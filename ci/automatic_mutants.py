@@ -94,13 +94,16 @@ class Build:
         )
         changed, made = self.scratch / source.path.name, self.scratch / "changed.o"
         changed.write_text(text, encoding="utf-8")
-        words = [word for word in shlex.split(command) if word not in ("-g", "-MD", "-Werror")]
+        # Less optimised than the build: it compiles in half the time, and lets through a few more
+        # changes that mean the same.
+        dropped = ("-g", "-MD", "-Werror", "-O3", "-O2")
+        words = [word for word in shlex.split(command) if word not in dropped]
         place = words[words.index("-o") + 1]
         words[words.index("-o") + 1], words[-1] = str(made), str(changed)
         for option in ("-MT", "-MF"):
             at = words.index(option)
             del words[at : at + 2]
-        done = subprocess.run([*words, "-w"], cwd=self.folder, capture_output=True, check=False)
+        done = subprocess.run([*words, "-O1", "-w"], cwd=self.folder, capture_output=True, check=False)
         return None if done.returncode else (place, made.read_bytes())
 
     def linked(self, place: str) -> Path:
