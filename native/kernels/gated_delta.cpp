@@ -79,21 +79,29 @@ static Vec gated_delta_delta(Vec value, Vec predicted, float rate) {
     return gated_delta_beta_on_value_only ? value * rate - predicted : (value - predicted) * rate;
 }
 
-// One token on a strip of at most WIDTH columns of the state, of which n are real.
-static void gated_delta_token(const Head &head, int64_t t, int64_t column, int64_t n) {
+// At most WIDTH columns of the state, n of them real, and the stride of its rows.
+struct Strip {
+    float *rows;
+    int64_t stride, column, n;
+
+    float *row(int64_t i) const { return rows + i * stride; }
+};
+
+// One token.
+static void gated_delta_token(const Head &head, int64_t t, const Strip &strip) {
     const float *query = head.query(t), *key = head.key(t);
     const float decay = head.decay(t);
-    float *strip = head.state + column;
+    const int64_t column = strip.column, n = strip.n;
     Vec predicted = splat(0), out = splat(0);
     for (int64_t i = 0; i < head.k_dim; ++i) {
-        const Vec before = load(strip + i * head.v_dim, n), decayed = before * decay;
+        const Vec before = load(strip.row(i), n), decayed = before * decay;
         predicted = fma(splat(key[i]), gated_delta_read_before_decay ? before : decayed, predicted);
     }
     const Vec value = load(head.v + t * head.value_stride + column, n);
     const Vec delta = gated_delta_delta(value, predicted, head.rate(t));
     const bool kept = !(gated_delta_last_token_unsaved && t + 1 == head.n_tokens);
     for (int64_t i = 0; i < head.k_dim; ++i) {
-        float *row = strip + i * head.v_dim;
+        float *row = strip.row(i);
         const Vec before = load(row, n), decayed = before * decay;
         const Vec after = fma(splat(key[i]), delta, decayed);
         out = fma(splat(query[i]), gated_delta_read_before_update ? decayed : after, out);
@@ -135,16 +143,16 @@ static void gated_delta_relate(const Head &head, int64_t first, int64_t n, Chunk
 
 // (I + solve) delta = beta (v - decay k^T S) by forward substitution: the WY form, applied. Then
 // the outputs from the state and the deltas, and the state at the chunk's end.
-static void gated_delta_strip(const Head &head, int64_t first, int64_t n_new, const Chunk &chunk,
-                              int64_t column, int64_t n) {
-    float *strip = head.state + column;
+static void gated_delta_chunk(const Head &head, int64_t first, int64_t n_new, const Chunk &chunk,
+                              const Strip &strip) {
+    const int64_t column = strip.column, n = strip.n;
     const float scale = gated_delta_scale_left_out ? 1 : head.scale;
     Vec delta[CHUNK], guess[CHUNK];
     for (int64_t i = 0; i < n_new; ++i) {
         const float *query = head.query(first + i), *key = head.key(first + i);
         Vec predicted = splat(0), out = splat(0);
         for (int64_t d = 0; d < head.k_dim; ++d) {
-            const Vec row = load(strip + d * head.v_dim, n);
+            const Vec row = load(strip.row(d), n);
             predicted = fma(splat(key[d]), row, predicted);
             out = fma(splat(query[d]), row, out);
         }
@@ -164,29 +172,49 @@ static void gated_delta_strip(const Head &head, int64_t first, int64_t n_new, co
     const bool tail = gated_delta_chunk_tail_unsaved && n_new < CHUNK;
     const bool drop = gated_delta_last_token_unsaved && first + n_new == head.n_tokens;
     const float decay = chunk.from_start[(gated_delta_chunk_final_gate ? CHUNK : n_new) - 1];
-    for (int64_t d = 0; d < head.k_dim && !tail; ++d) {
-        Vec row = load(strip + d * head.v_dim, n) * decay;
-        for (int64_t j = 0; j < n_new - drop; ++j) {
-            const float reach = gated_delta_chunk_decay_restarts ? 1 : chunk.to_end[j];
-            row = fma(splat(head.key(first + j)[d] * reach), delta[j], row);
-        }
-        store(strip + d * head.v_dim, row, n);
+    for (int64_t d = 0; d < head.k_dim && !tail; ++d)
+        store(strip.row(d), load(strip.row(d), n) * decay, n);
+    for (int64_t j = 0; j < n_new - drop && !tail; ++j) {
+        const float *key = head.key(first + j);
+        const float reach = gated_delta_chunk_decay_restarts ? 1 : chunk.to_end[j];
+        for (int64_t d = 0; d < head.k_dim; ++d)
+            store(strip.row(d), fma(splat(key[d] * reach), delta[j], load(strip.row(d), n)), n);
+    }
+}
+
+// Runs tokens on each strip in turn. A strip of several is copied together first: rows of the state
+// often lie a power of two apart, where few of them fit the cache at once.
+template <class Run>
+static void gated_delta_strips(const Head &head, int64_t n_new, Run run) {
+    static constexpr int64_t MOST = 256;
+    float together[MOST * WIDTH];
+    const bool copied = n_new > 1 && head.k_dim <= MOST;
+    for (int64_t column = 0; column < head.v_dim; column += WIDTH) {
+        const int64_t n = head.v_dim - column;
+        const Strip home{head.state + column, head.v_dim, column, n};
+        const Strip strip = copied ? Strip{together, WIDTH, column, n} : home;
+        for (int64_t i = 0; i < head.k_dim && copied; ++i)
+            store(strip.row(i), load(home.row(i), n));
+        run(strip);
+        for (int64_t i = 0; i < head.k_dim && copied; ++i)
+            store(home.row(i), load(strip.row(i)), n);
     }
 }
 
 static void gated_delta_head(const Head &head, bool chunked) {
     Chunk chunk = {};
-    for (int64_t first = 0; first < head.n_tokens; first += CHUNK) {
+    for (int64_t first = 0; first < head.n_tokens && chunked; first += CHUNK) {
         const int64_t left = head.n_tokens - first, n_new = left < CHUNK ? left : CHUNK;
-        if (chunked)
-            gated_delta_relate(head, first, n_new, chunk);
-        for (int64_t column = 0; column < head.v_dim; column += WIDTH) {
-            if (chunked)
-                gated_delta_strip(head, first, n_new, chunk, column, head.v_dim - column);
-            for (int64_t t = first; t < first + n_new && !chunked; ++t)
-                gated_delta_token(head, t, column, head.v_dim - column);
-        }
+        gated_delta_relate(head, first, n_new, chunk);
+        gated_delta_strips(head, n_new, [&](const Strip &strip) {
+            gated_delta_chunk(head, first, n_new, chunk, strip);
+        });
     }
+    if (!chunked)
+        gated_delta_strips(head, head.n_tokens, [&](const Strip &strip) {
+            for (int64_t t = 0; t < head.n_tokens; ++t)
+                gated_delta_token(head, t, strip);
+        });
     for (int64_t i = 0; i < head.k_dim * head.v_dim && gated_delta_state_in_bf16; ++i)
         head.state[i] = from_bf16(to_bf16(head.state[i]));
 }
