@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hotfire.ref.formats import Array
+from hotfire.ref.formats import Array, Integers
 from hotfire.ref.operation import SMALLEST_NORMAL, UNIT, Axis, Operand, Operation, Values, gamma
 
 
-def _best(logits: Array, n_top_k: int) -> tuple[Array, Array]:
+def _best(logits: Array, n_top_k: int) -> tuple[Integers, Array]:
     """Ids of the best, of equals the lower id first, and their logits."""
     ids = np.argsort(-logits, axis=-1, kind="stable")[:, :n_top_k]
     return ids, np.take_along_axis(logits, ids, axis=-1)
