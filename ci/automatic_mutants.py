@@ -103,7 +103,9 @@ class Build:
         for option in ("-MT", "-MF"):
             at = words.index(option)
             del words[at : at + 2]
-        done = subprocess.run([*words, "-O1", "-w"], cwd=self.folder, capture_output=True, check=False)
+        done = subprocess.run(
+            [*words, "-O1", "-w"], cwd=self.folder, capture_output=True, check=False
+        )
         return None if done.returncode else (place, made.read_bytes())
 
     def linked(self, place: str) -> Path:

@@ -107,11 +107,7 @@ def _room(operation: Operation, axis: Axis, sizes: Mapping[str, int], most_value
     rest = {each.name: max(1, each.least, each.multiple_of) for each in operation.axes}
     rest |= sizes
     rest[axis.name] = 1
-    shapes = [
-        math.prod(each.shape(rest))
-        for each in operation.operands
-        if any(axis.name in part.split(" ") for part in each.axes)
-    ]
+    shapes = [math.prod(each.shape(rest)) for each in operation.along(axis.name)]
     room = most_values // max(1, *shapes, 1)
     if shapes:
         room = min(room, MAX_WORK // max(1, math.prod(filter(None, sizes.values()))))

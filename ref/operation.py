@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from inspect import signature
 from typing import Any
 
@@ -56,6 +56,8 @@ def size_of_sums(total: Any, squares: Any) -> Any:
 
 def measure(text: str, sizes: Mapping[str, int]) -> int:
     """A size in terms of axes, such as "n_seqs + 1" or "n_kv_heads * n_groups"."""
+    if text in sizes:
+        return sizes[text]
     total = 0
     for term in text.replace(" - ", " + -").split(" + "):
         product = 1
@@ -263,6 +265,21 @@ class Operation:
     def operand(self, name: str) -> Operand:
         """The operand of that name."""
         return next(each for each in self.operands if each.name == name)
+
+    @cached_property
+    def _along(self) -> dict[str, tuple[Operand, ...]]:
+        return {
+            axis.name: tuple(
+                each
+                for each in self.operands
+                if any(axis.name in part.split(" ") for part in each.axes)
+            )
+            for axis in self.axes
+        }
+
+    def along(self, axis: str) -> tuple[Operand, ...]:
+        """The operands whose shape an axis takes part in."""
+        return self._along[axis]
 
     def output(self, name: str) -> Operand:
         """The output of that name."""
