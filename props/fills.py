@@ -45,9 +45,9 @@ def _tiny(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _minute(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Magnitudes of 1e-45 to 1e-37: a block's 1 / d overflows f32, or is a subnormal's."""
+    """Magnitudes of 1e-45 to 1e-35: a block's 1 / d overflows f32, or nearly does."""
     signs: Array = rng.choice(np.array([-1.0, 1.0]), shape)
-    return signs * 10.0 ** rng.uniform(-45, -37, shape)
+    return signs * 10.0 ** rng.uniform(-45, -35, (*shape[:-1], 1)) * rng.uniform(0.1, 1, shape)
 
 
 FILLS: dict[str, Draw | None] = {
