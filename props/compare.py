@@ -139,8 +139,9 @@ def _same_bytes(
     stored = fmt.encode(want).reshape(-1, fmt.block_size)
     blocks = got.reshape(-1, fmt.block_size)
     if before is not None:
-        old = fmt.decode(before, want.shape).reshape(-1, fmt.block_len)
-        kept = (old == want.reshape(-1, fmt.block_len)).all(axis=1)
+        old = fmt.decode(before, want.shape)
+        alike = (old == want) & (np.signbit(old) == np.signbit(want))
+        kept = alike.reshape(-1, fmt.block_len).all(axis=1)
         stored[kept] = before.reshape(-1, fmt.block_size)[kept]
     differ = (stored != blocks).any(axis=1)
     if mask is not None:
