@@ -27,6 +27,18 @@ def test_the_alarms_are_mutants():
     assert set(ALARMS) <= {mutant.name for mutant in mutants()}
 
 
+def test_an_interrupted_search_keeps_its_kernels():
+    """`props run` too: exit code 130, the table of what was done, and the verdict last."""
+    words = [sys.executable, "-m", "hotfire", "props", "run", "--profile", "full"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(10)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "passed   hotfire" in out
+    assert out.splitlines()[-1].startswith("props hotfire: passed")
+
+
 def test_an_interruption_keeps_what_was_measured(tmp_path):
     """Exit code 130, and both files hold the parts that were completed."""
     words = [sys.executable, "-m", "hotfire", "verify", "--out", str(tmp_path)]

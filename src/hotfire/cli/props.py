@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -97,7 +99,8 @@ def run(
     parts: list[Verdict] = []
     with Runner(provider, seconds=timeout) as runner:
         kernels = list(kernels_of(runner, operations, variant))
-        with Progress(len(kernels)) as progress:
+        scope = {"provider": provider, "version": runner.version, "profile": profile, "seed": seed}
+        with Progress(len(kernels)) as progress, _interruptible(scope):
             for kernel in kernels:
                 progress.step(f"{kernel.operation} {kernel.variant}")
                 if text is None:
@@ -107,7 +110,6 @@ def run(
                 else:
                     part = check_case(runner, kernel, text, only)
                 parts.append(part)
-        scope = {"provider": provider, "version": runner.version, "profile": profile, "seed": seed}
     if text is None:
         _keep(parts, folder)
     return combine(
@@ -117,6 +119,15 @@ def run(
         reproduce=command_line(),
         measurements={"n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)},
     )
+
+
+@contextmanager
+def _interruptible(scope: dict[str, Any]) -> Iterator[None]:
+    """Ends early on an interrupt and marks the scope, so that what was measured is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        scope["interrupted"] = True
 
 
 def _ledger(path: Path | None) -> Ledger:
