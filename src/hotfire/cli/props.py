@@ -116,6 +116,7 @@ def run(
         f"props {provider}",
         parts,
         scope=scope,
+        reason="interrupted; the kernels above were completed" if "interrupted" in scope else "",
         reproduce=command_line(),
         measurements={"n_cases_in_all": sum(part.measurements.get("n_cases", 0) for part in parts)},
     )
