@@ -21,10 +21,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from hotfire.errors import InputError
+
+KNOWN = Path("ci/known_failures.toml")
+"""The ledger, if none is named."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,17 @@ class Ledger:
     def has_expired(self, entry: Known) -> bool:
         """Whether the entry is tolerated no longer."""
         return self.today >= entry.expires
+
+
+def as_of_today(path: Path | None = None) -> Ledger:
+    """The ledger at `path`; without one, `KNOWN` where there is such a file.
+
+    Raises:
+        InputError: as `load` does.
+    """
+    if path is None and not KNOWN.is_file():
+        return Ledger()
+    return load(path or KNOWN, datetime.now(UTC).date())
 
 
 def load(path: Path, today: date) -> Ledger:

@@ -8,9 +8,20 @@ import time
 
 import jsonschema
 
-from hotfire.cli.verify import ALARMS, check_binding
+from hotfire.cli.progress import Progress
+from hotfire.cli.verify import ALARMS, _fuzzed, check_binding
 from hotfire.props.mutants import mutants
-from hotfire.verdict import Status, schema
+from hotfire.verdict import Status, Verdict, schema
+
+ENTRY = """
+[[known]]
+operation = "softmax"
+provider = "hotfire"
+property = "agrees_with_reference"
+issue = "#12"
+expires = 2999-01-01
+reason = "invented"
+"""
 
 
 def test_our_own_binding_passes_against_header_and_debug_information():
@@ -25,6 +36,24 @@ def test_our_own_binding_passes_against_header_and_debug_information():
 def test_the_alarms_are_mutants():
     """A wrong value, a fault and a hang, each planted in our own library."""
     assert set(ALARMS) <= {mutant.name for mutant in mutants()}
+
+
+def test_known_failures_are_tolerated_here_too(tmp_path, monkeypatch):
+    """The ledger of the folder that the command runs in reaches every kernel's search."""
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/known_failures.toml").write_text(ENTRY)
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def check(_runner, kernel, *, ledger, **_):
+        seen.append(ledger.of("hotfire", kernel.operation, "avx2", "agrees_with_reference"))
+        return Verdict(name=kernel.operation, status=Status.PASSED)
+
+    monkeypatch.setattr("hotfire.props.search.check_kernel", check)
+    (part,) = _fuzzed("hotfire", "quick", 0, Progress(0))
+    assert part.status is Status.PASSED
+    assert {each.issue for each in seen if each} == {"#12"}
+    assert None in seen
 
 
 def test_an_interrupted_search_keeps_its_kernels():

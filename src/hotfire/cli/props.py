@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hotfire.cli.options import verdict_command
 from hotfire.cli.progress import Progress
 from hotfire.verdict import Verdict, combine
-
-if TYPE_CHECKING:
-    from hotfire.props.ledger import Ledger
-
-KNOWN = Path("ci/known_failures.toml")
-"""The ledger of known failures, if none is named."""
 
 _profile = click.option(
     "--profile",
@@ -58,7 +51,7 @@ def props() -> None:
 @click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Ledger of known failures; ci/known_failures.toml where there is one.",
+    help="Ledger of known failures; ci/known_failures.toml where there is one, as for verify.",
 )
 @click.option(
     "--replay",
@@ -86,11 +79,12 @@ def run(
     """Search the properties of OPERATIONS, of all that the provider offers if none is named."""
     from hotfire.cli.options import command_line
     from hotfire.errors import InputError
+    from hotfire.props.ledger import as_of_today
     from hotfire.props.properties import PROPERTIES
     from hotfire.props.runner import Runner
     from hotfire.props.search import check_case, check_kernel, kernels_of
 
-    ledger = _ledger(known)
+    ledger = as_of_today(known)
     names = [stated.name for stated in PROPERTIES]
     if only is not None and only not in names:
         raise InputError(f"property {only!r} is not known; expected one of: {', '.join(names)}")
@@ -129,14 +123,6 @@ def _interruptible(scope: dict[str, Any]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         scope["interrupted"] = True
-
-
-def _ledger(path: Path | None) -> Ledger:
-    from hotfire.props.ledger import Ledger, load
-
-    if path is None and not KNOWN.is_file():
-        return Ledger()
-    return load(path or KNOWN, datetime.now(UTC).date())
 
 
 def _keep(parts: list[Verdict], folder: Path) -> None:

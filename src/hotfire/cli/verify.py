@@ -122,10 +122,12 @@ def _counts(side: Manifest) -> dict[str, int]:
 
 def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Iterator[Verdict]:
     """One part a provider, with a part of its own for every kernel; also when interrupted."""
+    from hotfire.props.ledger import as_of_today
     from hotfire.props.runner import Runner
     from hotfire.props.search import check_kernel, kernels_of
 
     parts: list[Verdict] = []
+    ledger = as_of_today()
     name = f"kernels of {provider}"
     reproduce = f"hotfire props run --provider {provider} --profile {profile} --seed {seed}"
     try:
@@ -140,7 +142,8 @@ def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Itera
         try:
             for kernel in kernels:
                 progress.step(f"{provider} {kernel.operation} {kernel.variant}")
-                parts.append(check_kernel(runner, kernel, profile=profile, seed=seed))
+                part = check_kernel(runner, kernel, profile=profile, seed=seed, ledger=ledger)
+                parts.append(part)
         except KeyboardInterrupt:
             interrupted = True
     version = {"provider": provider, "version": runner.version}
