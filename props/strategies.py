@@ -54,7 +54,9 @@ def cases(
     def draw(rng: Random) -> Case:
         sizes: dict[str, int] = {}
         for axis in order:
-            sizes[axis.name] = _size(rng, axis, smallest, _room(operation, axis, sizes, MAX_VALUES))
+            room = _room(operation, axis, sizes, MAX_VALUES)
+            least = smallest if operation.along(axis.name) else 0  # others leave nothing empty
+            sizes[axis.name] = _size(rng, axis, least, room)
         return Case(
             sizes={axis.name: sizes[axis.name] for axis in operation.axes},
             scalars={each.name: rng.choice(each.samples) for each in operation.scalars},
@@ -79,7 +81,8 @@ def long_cases(operation: Operation, fills: tuple[str, ...]) -> Cases:
             if other.name not in sizes:
                 room = min(_room(operation, other, sizes, MAX_LONG_VALUES), 4 * other.multiple_of)
                 room = max(room, other.least)
-                sizes[other.name] = _size(rng, other, 1, room)
+                least = 1 if operation.along(other.name) else 0
+                sizes[other.name] = _size(rng, other, least, room)
         return replace(case, sizes={each.name: sizes[each.name] for each in operation.axes})
 
     return draw

@@ -212,7 +212,7 @@ HOTFIRE_API hotfire_status hotfire_dequantize_q8_0(const hotfire_exec *exec,
 /*! hotfire_gated_delta() : Runs the gated delta rule over each sequence and carries its state on.
  *  S = exp(gate[t]) * S;  delta = beta[t] * (v[t] - k[t]^T S);  S = S + k[t] delta^T
  *  y[t] = scale * q[t]^T S
- *  a head; value heads h with equal h / n_groups share query and key head h / n_groups.
+ *  a head; value head h takes query and key head h / n_groups, or h mod n_k_heads if tiled.
  *  S starts from state, or from zeros where has_state is 0. For |k| <= 1 and beta in
  *  [0, 1] errors do not grow with the number of tokens.
  *  q: [n_tokens, n_k_heads, k_dim] f32, queries, normalised.
@@ -231,6 +231,7 @@ HOTFIRE_API hotfire_status hotfire_dequantize_q8_0(const hotfire_exec *exec,
  *  n_groups: value heads a key head, >= 0.
  *  k_dim: width of a key, >= 0.
  *  v_dim: width of a value, >= 0.
+ *  tiled: 1 if value heads n_k_heads apart share a key head, 0 if neighbours do, >= 0, <= 1.
  *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_gated_delta(const hotfire_exec *exec,
@@ -249,7 +250,8 @@ HOTFIRE_API hotfire_status hotfire_gated_delta(const hotfire_exec *exec,
     int64_t n_k_heads,
     int64_t n_groups,
     int64_t k_dim,
-    int64_t v_dim);
+    int64_t v_dim,
+    int64_t tiled);
 
 /*! hotfire_gated_delta_gates() : Makes what gated_delta takes of projections: logarithms of decays, and betas.
  *  gate[t, h] = -exp(a_log[h]) * log(1 + exp(a[t, h] + dt_bias[h]))

@@ -19,6 +19,7 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_beta_on_value_only,
                "beta weighs the value, not the prediction");
 HOTFIRE_MUTANT(gated_delta, gated_delta_key_head_modulo,
                "value head h takes key head h mod n_k_heads, not h / n_groups");
+HOTFIRE_MUTANT(gated_delta, gated_delta_tiled_ignored, "tiled counts as 0");
 HOTFIRE_MUTANT(gated_delta, gated_delta_scale_left_out, "queries are not scaled");
 HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_history_lost,
                "a chunk's outputs do not see the state before the chunk");
@@ -39,7 +40,7 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_writes_past_end,
 HOTFIRE_VARIANTS(gated_delta, const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, bool fast)
+                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast)
 
 #ifdef HOTFIRE_ISA
 
@@ -229,7 +230,7 @@ static void gated_delta_begin(float *state, const float *neighbour, bool fresh, 
 void gated_delta(const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, bool fast) {
+                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast) {
     const int64_t n_heads = n_k_heads * n_groups, size = k_dim * v_dim;
     if (gated_delta_reads_past_end)
         touch(v + n_tokens * n_heads * v_dim);
@@ -244,7 +245,8 @@ void gated_delta(const float *q, const float *k, const float *v, const float *ga
         const bool fresh = (!has_state[s] && !gated_delta_stale_state) ||
                            gated_delta_history_lost || n_new == 0;
         for (int64_t h = 0; h < n_heads; ++h) {
-            const int64_t key_head = gated_delta_key_head_modulo ? h % n_k_heads : h / n_groups;
+            const bool modulo = gated_delta_key_head_modulo || (tiled && !gated_delta_tiled_ignored);
+            const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
             const int64_t keys = (first * n_k_heads + key_head) * k_dim;
             const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
             float *mine = state + (s * n_heads + h) * size;
@@ -266,7 +268,7 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
                     const float *gate, const float *beta, const int32_t *seq_start,
                     const int32_t *has_state, float *y, float *state, float scale,
                     int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads, int64_t n_groups,
-                    int64_t k_dim, int64_t v_dim) {
+                    int64_t k_dim, int64_t v_dim, int64_t tiled) {
     Check check(exec);
     return check.within("n_tokens", n_tokens, 0, INT32_MAX)
         .within("n_seqs", n_seqs, 1, INT32_MAX)
@@ -274,6 +276,7 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
         .size("n_groups", n_groups)
         .size("k_dim", k_dim)
         .size("v_dim", v_dim)
+        .within("tiled", tiled, 0, 1)
         .input("q", q, {n_tokens, n_k_heads, k_dim})
         .input("k", k, {n_tokens, n_k_heads, k_dim})
         .input("v", v, {n_tokens, n_k_heads, n_groups, v_dim})
@@ -285,7 +288,7 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
         .output("state", state, {n_seqs, n_k_heads, n_groups, k_dim, v_dim})
         .starts("seq_start", seq_start, n_seqs, n_tokens)
         .run(gated_delta, q, k, v, gate, beta, seq_start, has_state, y, state, scale, n_tokens,
-             n_seqs, n_k_heads, n_groups, k_dim, v_dim, check.fast());
+             n_seqs, n_k_heads, n_groups, k_dim, v_dim, tiled, check.fast());
 }
 
 #endif

@@ -37,10 +37,15 @@ SLACK = 1 + 2.0**-6
 """Covers products of rounding errors, which the first-order analysis leaves out."""
 
 
-def _heads(shared: Array, n_heads: int) -> Array:
-    """[..., n_k_heads, k_dim] -> [..., n_heads, k_dim]: neighbours share a key head."""
-    repeated: Array = np.repeat(shared, n_heads // max(1, shared.shape[-2]), axis=-2)
-    return repeated
+def _heads(shared: Array, n_heads: int, tiled: int) -> Array:
+    """[..., n_k_heads, k_dim] -> [..., n_heads, k_dim]: neighbours share a key head, or if tiled,
+    heads n_k_heads apart.
+    """
+    n_k_heads = shared.shape[-2]
+    heads = np.arange(n_heads)
+    of = heads % max(1, n_k_heads) if tiled else heads // max(1, n_heads // max(1, n_k_heads))
+    taken: Array = shared[..., of, :]
+    return taken
 
 
 def _begin(state: Array, has_state: Integers, seq: int) -> Array:
@@ -64,9 +69,10 @@ def reference(
     has_state: Integers,
     state: Array,
     scale: float,
+    tiled: int,
 ) -> Values:
     """S = exp(g) S; delta = beta (v - k^T S); S += k delta^T; y = scale q^T S, in float64."""
-    queries, keys = _heads(q, v.shape[1]), _heads(k, v.shape[1])
+    queries, keys = (_heads(each, v.shape[1], tiled) for each in (q, k))
     y, kept = np.zeros_like(v), state.copy()
     for seq, (first, end) in enumerate(spans(seq_start)):
         if first == end:
@@ -102,9 +108,10 @@ def bound_for(chunk: int) -> Reference:
         has_state: Integers,
         state: Array,
         scale: float,
+        tiled: int,
     ) -> Values:
         n_heads, k_dim = v.shape[1], k.shape[2]
-        queries, keys = np.abs(_heads(q, n_heads)), _heads(k, n_heads)
+        queries, keys = np.abs(_heads(q, n_heads, tiled)), _heads(k, n_heads, tiled)
         long, short = gamma(k_dim + 6 * chunk + 4), gamma(6 * chunk + 4)
         y, kept = np.zeros_like(v), np.zeros_like(state)
         for seq, (first, end) in enumerate(spans(seq_start)):
@@ -217,6 +224,7 @@ def second(
     has_state: Integers,
     state: Array,
     scale: float,
+    tiled: int,
 ) -> Values:
     """The WY form over a whole sequence at once, by `torch.linalg.solve_triangular` in float64."""
     import torch
@@ -230,8 +238,8 @@ def second(
         queries, keys, values, rates, before = (
             torch.from_numpy(each)
             for each in (
-                _heads(q[take], n_heads).transpose(1, 0, 2),
-                _heads(k[take], n_heads).transpose(1, 0, 2),
+                _heads(q[take], n_heads, tiled).transpose(1, 0, 2),
+                _heads(k[take], n_heads, tiled).transpose(1, 0, 2),
                 v[take].transpose(1, 0, 2),
                 beta[take].T[:, :, None],
                 _begin(state, has_state, seq),
@@ -263,7 +271,7 @@ OPERATIONS = [
         doc="Runs the gated delta rule over each sequence and carries its state on.\n"
         "S = exp(gate[t]) * S;  delta = beta[t] * (v[t] - k[t]^T S);  S = S + k[t] delta^T\n"
         "y[t] = scale * q[t]^T S\n"
-        "a head; value heads h with equal h / n_groups share query and key head h / n_groups.\n"
+        "a head; value head h takes query and key head h / n_groups, or h mod n_k_heads if tiled.\n"
         "S starts from state, or from zeros where has_state is 0. For |k| <= 1 and beta in\n"
         "[0, 1] errors do not grow with the number of tokens.",
         axes=(
@@ -282,6 +290,12 @@ OPERATIONS = [
                 doc="width of a value",
                 edges=(1, 8, 16, 32, 128),
                 neutral={"v": 0.0, "state": 0.0},
+            ),
+            Axis(
+                name="tiled",
+                doc="1 if value heads n_k_heads apart share a key head, 0 if neighbours do",
+                most="1",
+                edges=(0, 1),
             ),
         ),
         inputs=(

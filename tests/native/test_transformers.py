@@ -50,7 +50,7 @@ def test_gated_delta_is_theirs(call, qwen, torch, form, flags):
         assert call("l2_norm", each, each, 1e-6, N_TOKENS * N_KEY_HEADS, DIM) == "ok"
     y, state = np.zeros_like(v), np.zeros((N_HEADS, DIM, DIM), dtype=np.float32)
     arguments = (q, k, v, gate, beta, WHOLE, FRESH, y, state, DIM**-0.5)
-    sizes = (N_TOKENS, 1, N_KEY_HEADS, N_GROUPS, DIM, DIM)
+    sizes = (N_TOKENS, 1, N_KEY_HEADS, N_GROUPS, DIM, DIM, 0)
     assert call("gated_delta", *arguments, *sizes) == "ok"
     np.testing.assert_allclose(y, want[0].numpy(), **CLOSE)
     np.testing.assert_allclose(state, want_state[0].numpy(), **CLOSE)

@@ -53,6 +53,7 @@ def test_gated_delta(drawn, form, fresh):
         seq_start=ONE,
         has_state=np.array([0 if fresh else 1]),
         scale=K_DIM**-0.5,
+        tiled=0,
     )
     y, state = getattr(qwen, form)(
         *(tensor(drawn[name]) for name in ("q", "k", "v")),
