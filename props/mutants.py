@@ -41,7 +41,10 @@ class Mutant:
 
 
 def mutants() -> list[Mutant]:
-    """Every mutant of the CPU kernels and of the GPU kernels in the emulator, sorted by name."""
+    """Every mutant of the CPU kernels and of the GPU kernels in the emulator, sorted by name.
+
+    Those of the engine are no kernel's: the engine suites hunt them.
+    """
     return sorted(_native() + _emulated(), key=lambda mutant: mutant.name)
 
 
@@ -68,7 +71,7 @@ def _native() -> list[Mutant]:
         operation = text(library.lib.hotfire_mutant_operation(index))
         doc = text(library.lib.hotfire_mutant_doc(index))
         found.append(Mutant(name, operation, doc, "hotfire-mutants", f"hotfire-mutants:{name}"))
-    return found
+    return [mutant for mutant in found if mutant.operation != "engine"]
 
 
 def named(name: str) -> Mutant:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from hotfire.abi.checks.base import UNNAMED, Comparison, Pair, Rule, finding, is_reserved
 from hotfire.abi.checks.relation import difference
@@ -191,9 +191,10 @@ def _unknown(both: Comparison) -> Iterator[Finding]:
 
 def _unmirrored(both: Comparison) -> Iterator[Finding]:
     covered = {both.library_record(name) for name in both.mirror.records}
+    handles = {both.library_record(n) for n, each in both.mirror.records.items() if each.opaque}
     for _, function in both.bound:
         parts = [*(function.type.args or ()), function.type.target]
-        for record, by_value in _reached(both.library, parts):
+        for record, by_value in _reached(both.library, parts, handles):
             if record.name in covered:
                 continue
             covered.add(record.name)
@@ -210,10 +211,13 @@ def _unmirrored(both: Comparison) -> Iterator[Finding]:
             )
 
 
-def _reached(library: Manifest, parts: list[Type]) -> Iterator[tuple[Record, bool]]:
+def _reached(
+    library: Manifest, parts: list[Type], handles: Set[str]
+) -> Iterator[tuple[Record, bool]]:
     """Named records in a function's types and in the fields of those; whether passed by value.
 
-    What a record holds is only said to be reached: the mirror may have bytes in its place.
+    What a record holds is only said to be reached: the mirror may have bytes in its place. What a
+    handle holds, opaque to the mirror, is the library's own business, although its DWARF tells.
     """
     waiting = [(part, True) for part in parts]
     seen: set[str] = set()
@@ -230,4 +234,5 @@ def _reached(library: Manifest, parts: list[Type]) -> Iterator[tuple[Record, boo
         seen.add(record.name)
         if "." not in record.name:
             yield record, by_value
-        waiting += [(member.type, False) for member in record.fields]
+        if record.name not in handles:
+            waiting += [(member.type, False) for member in record.fields]

@@ -10,6 +10,8 @@ extern "C" const char *hotfire_status_name(hotfire_status status) {
     case HOTFIRE_STATUS_UNSUPPORTED: return "unsupported";
     case HOTFIRE_STATUS_OUT_OF_MEMORY: return "out of memory";
     case HOTFIRE_STATUS_INTERNAL: return "internal";
+    case HOTFIRE_STATUS_CONTEXT_FULL: return "context full";
+    case HOTFIRE_STATUS_NO_SNAPSHOT: return "no snapshot";
     }
     return "unknown";
 }

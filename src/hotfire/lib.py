@@ -128,8 +128,13 @@ def layout(ffi: Any, lib: Any) -> Iterator[tuple[str, str, int, int, int]]:
 
 
 @contextmanager
-def context(library: Library, isa: int) -> Iterator[Any]:
+def context(library: Library, isa: int, n_threads: int = 1) -> Iterator[Any]:
     """A `hotfire_exec` on a context that runs one instruction set.
+
+    Args:
+        library: the library.
+        isa: a `hotfire_isa`.
+        n_threads: that share the work of a call.
 
     Raises:
         LibraryError: if the library refuses, for instance because the machine lacks it.

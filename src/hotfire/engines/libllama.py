@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -21,13 +19,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from hotfire.engines.libllama_binding import Binding, digest, library_in, load
+from hotfire.engines.gguf_target import as_file, digest
+from hotfire.engines.libllama_binding import Binding, library_in, load
 from hotfire.engines.numpy_ import describe
 from hotfire.engines.protocol import Batch, Description, Rows, Status, check_batch
 from hotfire.engines.targets import Options
 from hotfire.errors import InputError, LibraryError
-from hotfire.ref.models import gguf_file, probe
-from hotfire.ref.models.config import Config
 
 UNITS = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "q8_0": 2.0**-6, "q4_0": 2.0**-6}
 """Unit roundoff of activations before a product with weights of a dtype: they are rounded to it,
@@ -263,30 +260,11 @@ class LibllamaEngine:
         self.close()
 
 
-@contextmanager
-def _file(model: str, sizes: dict[str, int], dtype: str) -> Iterator[tuple[Path, Config, str]]:
-    """The model's GGUF file, its configuration, and what its weights are stored as."""
-    if model != "probe":
-        if sizes:
-            raise InputError(f"{next(iter(sizes))}: only a probe can be made at any size")
-        if not Path(model).is_file():
-            raise InputError(f"no model {model!r}: expected `probe` or a .gguf file")
-        config, stored = gguf_file.outline(Path(model))
-        yield Path(model), config, stored
-        return
-    seed = sizes.pop("seed", 0)
-    config = probe.config(sizes)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "probe.gguf"
-        gguf_file.write(path, config, probe.weights(config, seed), dtype)
-        yield path, config, dtype
-
-
 def open_target(name: str, model: str, options: Options) -> LibllamaEngine:
     """Opens `libllama:MODEL`, see the module's first lines."""
     sizes = options.sizes(default_ctx=1024)
     library = library_in(options.text("lib"))
-    dtype, kv = options.text("dtype", "f32"), options.text("kv", "f32")
+    dtype, kv = options.text("dtype"), options.text("kv", "f32")
     if kv not in ("f32", "f16"):
         raise InputError(f"kv={kv!r}; expected f32 or f16")
     threads = options.whole("threads", 1)
@@ -301,7 +279,7 @@ def open_target(name: str, model: str, options: Options) -> LibllamaEngine:
     }
     wanted = options.probe()
     options.finish()
-    with _file(model, wanted, dtype) as (path, config, stored):
+    with as_file(model, wanted, dtype) as (path, config, stored):
         scope = {"library": digest(library), "weights": digest(path), "kv": kv, "stored": stored}
         description = describe(name, config, unit=UNITS["f32"], scope=scope, **sizes)
         unit = max(UNITS[stored], UNITS[kv])

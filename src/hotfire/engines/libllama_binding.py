@@ -12,7 +12,6 @@ declared record ends (`abi.readers.paint`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -178,9 +177,3 @@ def _ggml(path: Path) -> Path:
     if not found:
         raise InputError(f"{path.parent} has no libggml.so beside {path.name}")
     return found[0]
-
-
-def digest(path: Path) -> str:
-    """The first 12 digits of a file's SHA-256."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]

@@ -2,7 +2,7 @@
 
     hash:                                  hash:n_vocab=512,seed=3
     numpy:probe,n_layers=24,n_experts=8    numpy:checkpoint/    numpy:model.gguf,n_ctx=512
-    transformers:probe,seed=1
+    transformers:probe,seed=1              native:probe,mode=fast,threads=2
 
 An adapter is a module of this package with `open_target(name, model, options)` and one line here.
 """
@@ -21,6 +21,7 @@ KINDS = {
     "numpy": "numpy_",
     "transformers": "transformers_",
     "libllama": "libllama",
+    "native": "native",
 }
 
 
