@@ -21,7 +21,9 @@ def feed(engine, seq_id, pos, ids, size=1000):
     return np.concatenate(rows)
 
 
-@pytest.fixture(params=["hash:n_vocab=128,n_ctx=256", f"numpy:{PROBE}"])
+@pytest.fixture(
+    params=["hash:n_vocab=128,n_ctx=256", f"numpy:{PROBE}", f"native:{PROBE},rollback=20"]
+)
 def engine(request):
     with open_engine(request.param) as opened:
         yield opened
