@@ -248,8 +248,8 @@ void Forward::convolve(const Piece &piece, const Run &run, const Layer &layer, i
     const bool lost = engine_history_lost_at_chunk_start && run.n > 1;
     const int32_t has_state = memory_.sequence(run.seq_id).begun && !lost;
     float *state = memory_.conv(run.seq_id, l);
-    if (engine_conv_of_neighbour && has_state && &run != piece.runs.data()) {
-        const Run &other = *(&run - 1);
+    if (engine_conv_of_neighbour && has_state && piece.runs.size() > 1) {
+        const Run &other = &run == piece.runs.data() ? piece.runs.back() : *(&run - 1);
         std::memcpy(state, memory_.conv(other.seq_id, l), size(c_.conv_state()) * sizeof(float));
     }
     must(hotfire_conv1d_causal(exec(), wide_.data() + run.first * c_.n_conv(), layer.conv.data(),

@@ -109,9 +109,10 @@ bool Memory::go_back(int64_t s, int64_t pos) {
         own.tokens.resize(static_cast<size_t>(pos));
         return true;
     }
-    drop_snapshots_from(own, pos + 1);
-    if (own.snapshots.empty())
+    if (own.snapshots.empty() || own.snapshots.front().n_tokens > pos)
         return false;
+    while (own.snapshots.back().n_tokens > pos)
+        own.snapshots.pop_back();
     const Snapshot &then = own.snapshots.back();
     const bool kept = engine_rollback_keeps_state && then.n_tokens == pos;
     own.begun = static_cast<bool>(then.recurrent);
@@ -119,16 +120,6 @@ bool Memory::go_back(int64_t s, int64_t pos) {
         copy_floats(own.recurrent, then.recurrent);
     own.tokens.resize(static_cast<size_t>(then.n_tokens));
     return true;
-}
-
-// The newest go, those of n_tokens or more; but not if nothing would be left to go back to.
-void Memory::drop_snapshots_from(Sequence &own, int64_t n_tokens) {
-    if (own.snapshots.empty() || own.snapshots.front().n_tokens >= n_tokens) {
-        own.snapshots.clear();
-        return;
-    }
-    while (own.snapshots.back().n_tokens >= n_tokens)
-        own.snapshots.pop_back();
 }
 
 void Memory::copy(int64_t source, int64_t target) {

@@ -69,7 +69,6 @@ class Memory {
     uint64_t kv_bytes(int64_t n_tokens) const;
     template <class Visit> void each_cache_part(int64_t s, int64_t n_tokens, Visit visit) const;
     bool oldest_is_spare(const Sequence &sequence) const;
-    void drop_snapshots_from(Sequence &sequence, int64_t n_tokens);
 
     const Model &model_;
     const Config &config_;

@@ -105,6 +105,7 @@ def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
             "with `make build`"
         )
     drift = compare_layout(mirror(), layout(ffi, lib))
+    drift.sort(key=lambda found: "absent" in found.message)
     if drift:
         listed = "; ".join(found.message for found in drift[:5])
         raise StaleLibraryError(
@@ -128,13 +129,8 @@ def layout(ffi: Any, lib: Any) -> Iterator[tuple[str, str, int, int, int]]:
 
 
 @contextmanager
-def context(library: Library, isa: int, n_threads: int = 1) -> Iterator[Any]:
+def context(library: Library, isa: int) -> Iterator[Any]:
     """A `hotfire_exec` on a context that runs one instruction set.
-
-    Args:
-        library: the library.
-        isa: a `hotfire_isa`.
-        n_threads: that share the work of a call.
 
     Raises:
         LibraryError: if the library refuses, for instance because the machine lacks it.

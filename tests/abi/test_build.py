@@ -14,8 +14,12 @@ HEADER = ROOT / "native/include/hotfire.h"
 CDEF = ROOT / "src/hotfire/hotfire.cdef"
 
 DRIFTS = {
-    "field added": ("    uint32_t flags;", "    uint32_t flags; uint32_t more;", "FIELD_MISSING"),
-    "field widened": ("    uint32_t flags; ", "    uint64_t flags; ", "FIELD_WIDTH"),
+    "field added": (
+        "    uint32_t isa;",
+        "    uint32_t isa; uint32_t more;",
+        "FIELD_MISSING",
+    ),
+    "field widened": ("    uint32_t isa; ", "    uint64_t isa; ", "FIELD_WIDTH"),
     "fields swapped": (
         "    uint32_t backend;     /* enum hotfire_backend */\n    uint32_t isa; ",
         "    uint32_t isa;\n    uint32_t backend; ",

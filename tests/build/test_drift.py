@@ -27,8 +27,8 @@ DRIFTS = {
         ("RECORD_SIZE", "hotfire_exec", ""),
     ),
     "field_widened": (
-        "    uint32_t flags; ",
-        "    uint64_t flags; ",
+        "    uint32_t flags;          /* enum hotfire_exec_flag",
+        "    uint64_t flags;          /* enum hotfire_exec_flag",
         ("FIELD_WIDTH", "hotfire_exec", "flags"),
     ),
     "same_size_fields_reordered": (

@@ -34,7 +34,8 @@ def as_file(model: str, sizes: dict[str, int], dtype: str) -> Iterator[tuple[Pat
     """
     if model.endswith(".gguf"):
         if sizes or dtype:
-            raise InputError(f"{dtype and 'dtype' or next(iter(sizes))}: a file is taken as it is")
+            option = "dtype" if dtype else next(iter(sizes))
+            raise InputError(f"{option}: a file is taken as it is")
         config, stored = gguf_file.outline(Path(model))
         yield Path(model), config, stored
         return

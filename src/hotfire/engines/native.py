@@ -60,9 +60,7 @@ class NativeEngine:
         with ExitStack() as stack:
             if fault:
                 stack.enter_context(self._planted(fault))
-            self._exec = stack.enter_context(
-                lib.context(self._library, options["isa"], options["n_threads"])
-            )
+            self._exec = stack.enter_context(lib.context(self._library, options["isa"]))
             self._model = self._owned(stack, "model", "open", str(path).encode())
             given = self._struct(
                 "engine_params",
@@ -197,9 +195,7 @@ class NativeEngine:
     def seq_restore(self, seq_id: int, saved: bytes) -> None:
         self._check_open()
         restore = self._library.lib.hotfire_engine_seq_restore
-        self._must(
-            restore(self._engine, seq_id, self._library.ffi.from_buffer(saved), len(saved))
-        )
+        self._must(restore(self._engine, seq_id, self._library.ffi.from_buffer(saved), len(saved)))
 
     def _length(self, seq_id: int) -> int:
         """Tokens of a sequence; 0 for a number that is none, which `check_batch` refuses."""
