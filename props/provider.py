@@ -22,6 +22,7 @@ from hotfire.errors import HotfireError, InputError
 BUILT_IN = {
     "hotfire": "hotfire.props.providers.native",
     "hotfire-mutants": "hotfire.props.providers.native_mutants",
+    "hotfire-threads": "hotfire.props.providers.native_threads",
     "ggml": "hotfire.props.providers.ggml",
     "emulator": "hotfire.props.providers.emulator",
     "cuda": "hotfire.props.providers.cuda",

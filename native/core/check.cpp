@@ -1,10 +1,15 @@
 #include "check.hpp"
 #include "context.hpp"
+#include "mutant.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+
+HOTFIRE_MUTANT(matvec_f32, matvec_f32_last_part_dropped,
+               "the last part of a call that is split over threads is not computed");
 
 namespace hotfire {
 
@@ -24,6 +29,8 @@ Check::Check(const hotfire_exec *exec) {
     context_ = exec->context;
     if (!context_)
         status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;
+    else if (context_->pool && context_->pool->is_lost())
+        refuse_lost();
     else if (exec->flags & ~static_cast<uint32_t>(HOTFIRE_EXEC_FAST))
         fail("exec.flags is %" PRIu32 "; expected 0 or HOTFIRE_EXEC_FAST", exec->flags);
     else if (exec->stream)
@@ -36,6 +43,11 @@ Check::Check(const hotfire_exec *exec) {
     fast_ = exec->flags & HOTFIRE_EXEC_FAST;
     workspace_ = exec->workspace;
     workspace_size_ = exec->workspace_size;
+}
+
+void Check::refuse_lost() {
+    fail("the context's threads were started before a fork; expected a context of this process");
+    status_ = HOTFIRE_STATUS_UNSUPPORTED;
 }
 
 Check &Check::size(const char *name, int64_t value, int64_t multiple_of) {
@@ -155,6 +167,51 @@ void Check::check_overlap(const Operand &operand) {
 }
 
 hotfire_isa Check::isa() const { return context_->isa; }
+
+// Sizes of a call that is refused may overflow; it is not split.
+Split::Split(std::initializer_list<int64_t> items, std::initializer_list<int64_t> costs,
+             int64_t unit)
+    : unit(unit) {
+    for (int64_t size : items)
+        (void)__builtin_mul_overflow(n_items, size, &n_items);
+    for (int64_t size : costs)
+        cost *= static_cast<double>(size);
+}
+
+// The least that a part is worth, some microseconds. The library with mutants splits any call, so
+// that the suites' small cases are split too.
+#ifdef HOTFIRE_WITH_MUTANTS
+static constexpr double LEAST_COST = 0;
+#else
+static constexpr double LEAST_COST = 1 << 16;
+#endif
+
+// Parts that a thread gets on average: one that is held up leaves the rest to the others.
+static constexpr int64_t PARTS_A_THREAD = 4;
+
+static int64_t count_parts(const Split &split, int64_t n_threads) {
+    const int64_t n_units = (split.n_items + split.unit - 1) / split.unit;
+    const double n_worth = split.cost * static_cast<double>(split.n_items) / LEAST_COST;
+    const int64_t n_most = std::min(n_units, PARTS_A_THREAD * n_threads);
+    return n_worth < static_cast<double>(n_most) ? static_cast<int64_t>(n_worth) : n_most;
+}
+
+void Check::in_parts(const Split &split, void (*some)(const void *, Range), const void *job) const {
+    const int64_t n_parts = context_->n_threads > 1 ? count_parts(split, context_->n_threads) : 1;
+    if (n_parts > 1 && !context_->pool)
+        context_->pool = Pool::start(context_->n_threads);
+    if (n_parts <= 1 || !context_->pool)
+        return some(job, {0, split.n_items});
+    const auto part = [&](int64_t i) {
+        const int64_t n_units = (split.n_items + split.unit - 1) / split.unit;
+        const int64_t begin = n_units * i / n_parts * split.unit;
+        const int64_t end = n_units * (i + 1) / n_parts * split.unit;
+        some(job, {begin, std::min(end, split.n_items)});
+    };
+    context_->pool->run([](const void *each, int64_t i) {
+        (*static_cast<const decltype(part) *>(each))(i);
+    }, &part, n_parts - matvec_f32_last_part_dropped);
+}
 
 void Check::fail(const char *format, ...) {
     status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;

@@ -6,6 +6,11 @@
 //         .input("x", x, {n_rows, n_cols})
 //         .output("y", y, {n_rows, n_cols}, x)
 //         .run(softmax, x, y, n_rows, n_cols);
+//
+// A kernel that takes a Range first computes some of a call's items, and the call may be split over
+// the context's threads:
+//
+//         .run({{n_rows}, {4, n_cols}}, swiglu, gate, up, y, n_cols);
 #pragma once
 
 #include "hotfire_kernels.h"
@@ -20,6 +25,16 @@ namespace hotfire {
 template <class T> inline constexpr int64_t block_len = 1;
 template <> inline constexpr int64_t block_len<hotfire_block_q8_0> = 32;
 template <> inline constexpr int64_t block_len<hotfire_block_q4_0> = 32;
+
+// How a call may be split: its items, as the product of some sizes, each worth about the product of
+// other sizes in multiplications. Items are cut at multiples of `unit`.
+struct Split {
+    Split(std::initializer_list<int64_t> items, std::initializer_list<int64_t> costs,
+          int64_t unit = 1);
+
+    int64_t n_items = 1, unit;
+    double cost = 1;
+};
 
 class Check {
   public:
@@ -73,6 +88,18 @@ class Check {
         return status_;
     }
 
+    template <class... Args>
+    hotfire_status run(Split split, const Variants<Range, Args...> &kernel,
+                       std::type_identity_t<Args>... args) const {
+        if (status_ == HOTFIRE_STATUS_OK && any_output_) {
+            const auto some = [&](Range range) { kernel.of(isa())(range, args...); };
+            in_parts(split, [](const void *job, Range range) {
+                (*static_cast<const decltype(some) *>(job))(range);
+            }, &some);
+        }
+        return status_;
+    }
+
   private:
     struct Operand {
         const char *name;
@@ -86,6 +113,8 @@ class Check {
 
     bool ok() const { return status_ == HOTFIRE_STATUS_OK; }
     hotfire_isa isa() const;
+    void refuse_lost();
+    void in_parts(const Split &split, void (*some)(const void *, Range), const void *job) const;
     Check &operand(Operand operand, std::initializer_list<int64_t> shape);
     bool measure(Operand &operand, std::initializer_list<int64_t> shape);
     void check_overlap(const Operand &operand);

@@ -3,6 +3,8 @@
 #include <initializer_list>
 #include <new>
 
+static constexpr uint32_t MAX_THREADS = 1024;
+
 static hotfire_isa widest() {
     for (hotfire_isa isa : {HOTFIRE_ISA_AVX512, HOTFIRE_ISA_AVX2})
         if (hotfire_isa_available(isa))
@@ -34,6 +36,8 @@ extern "C" hotfire_status hotfire_context_create(const hotfire_context_params *p
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
     if (params->struct_size != sizeof *params || params->abi_version != HOTFIRE_ABI_VERSION)
         return HOTFIRE_STATUS_ABI_MISMATCH;
+    if (params->n_threads > MAX_THREADS)
+        return HOTFIRE_STATUS_INVALID_ARGUMENT;
     const hotfire_isa isa = static_cast<hotfire_isa>(params->isa);
     if (params->backend != HOTFIRE_BACKEND_CPU || !hotfire_isa_available(isa))
         return HOTFIRE_STATUS_UNSUPPORTED;
@@ -41,6 +45,7 @@ extern "C" hotfire_status hotfire_context_create(const hotfire_context_params *p
     if (!made)
         return HOTFIRE_STATUS_OUT_OF_MEMORY;
     made->isa = isa == HOTFIRE_ISA_AUTO ? widest() : isa;
+    made->n_threads = params->n_threads ? params->n_threads : 1;
     *context = made;
     return HOTFIRE_STATUS_OK;
 }

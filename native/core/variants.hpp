@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hotfire.h"
+#include "range.hpp"
 
 namespace hotfire {
 

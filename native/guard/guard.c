@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,10 @@ static const char *access_of(const ucontext_t *context) {
 
 static void on_signal(int number, siginfo_t *info, void *context) {
     void *frames[MAX_FRAMES];
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     const int is_fault = number == SIGSEGV || number == SIGBUS;
+    /* Threads that fault together would mix their lines: the first one's report ends the process. */
+    while (number != SIGUSR1 && atomic_flag_test_and_set(&is_reported)) pause();
     put("signal=");
     put_number((uint64_t)number, 10);
     put(" address=0x");

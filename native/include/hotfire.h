@@ -22,6 +22,10 @@
  *   A context may be used by one thread at a time, and so may what was made with it, except
  *   models. Contexts share nothing that changes. A model and its engines belong to the process that
  *   opened it: after a fork they answer UNSUPPORTED.
+ *   With n_threads above 1 the first call that is worth splitting starts the context's own threads,
+ *   and hotfire_context_free() ends them. Results are the same to the bit at any number of threads,
+ *   also in fast arithmetic. After a fork a call on a context whose threads were started is refused
+ *   with UNSUPPORTED, as the child has none of them.
  *
  * Memory
  *   The caller owns every buffer. The library reads exactly the inputs and writes exactly the
@@ -113,6 +117,7 @@ typedef struct hotfire_context_params {
     uint32_t abi_version; /* HOTFIRE_ABI_VERSION */
     uint32_t backend;     /* enum hotfire_backend */
     uint32_t isa;         /* enum hotfire_isa; one that the machine lacks gives UNSUPPORTED */
+    uint32_t n_threads;   /* that a call may use, the caller's included; 0 means 1, at most 1024 */
 } hotfire_context_params;
 
 /*! hotfire_context_create() : makes a context; `*context` is untouched unless the status is OK. */

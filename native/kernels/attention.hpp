@@ -183,7 +183,7 @@ template <class T> struct Attention {
         }
     }
 
-    void run() const {
+    void run(Range tokens) const {
         if (reads_past_end)
             touch(k + n_kv * row_size());
         if (v_reads_past_end)
@@ -192,7 +192,8 @@ template <class T> struct Attention {
             spoil(y + n_tokens * n_kv_heads * n_groups * head_dim);
         for (int64_t s = 0; s < n_seqs; ++s)
             for (int64_t t = seq_start[s]; t < seq_start[s + 1]; ++t)
-                token(s, t);
+                if (t >= tokens.begin && t < tokens.end)
+                    token(s, t);
     }
 };
 

@@ -1,7 +1,7 @@
 #define HOTFIRE_OPERATION "attention_q8_0"
 #include "attention.hpp"
 
-HOTFIRE_VARIANTS(attention_q8_0, const float *q, const hotfire_block_q8_0 *k, const hotfire_block_q8_0 *v,
+HOTFIRE_VARIANTS(attention_q8_0, Range tokens, const float *q, const hotfire_block_q8_0 *k, const hotfire_block_q8_0 *v,
                  const int32_t *seq_start, const int32_t *kv_begin, const int32_t *kv_len, float *y,
                  float *workspace, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_kv,
                  int64_t n_kv_heads, int64_t n_groups, int64_t head_dim, int64_t n_splits,
@@ -11,7 +11,7 @@ HOTFIRE_VARIANTS(attention_q8_0, const float *q, const hotfire_block_q8_0 *k, co
 
 namespace hotfire::HOTFIRE_ISA {
 
-void attention_q8_0(const float *q, const hotfire_block_q8_0 *k, const hotfire_block_q8_0 *v, const int32_t *seq_start,
+void attention_q8_0(Range tokens, const float *q, const hotfire_block_q8_0 *k, const hotfire_block_q8_0 *v, const int32_t *seq_start,
                     const int32_t *kv_begin, const int32_t *kv_len, float *y, float *workspace,
                     float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_kv,
                     int64_t n_kv_heads, int64_t n_groups, int64_t head_dim, int64_t n_splits,
@@ -19,7 +19,7 @@ void attention_q8_0(const float *q, const hotfire_block_q8_0 *k, const hotfire_b
     Attention<hotfire_block_q8_0>{q,      k,         v,          seq_start, kv_begin, kv_len, y,
                     workspace, scale, n_tokens, n_seqs,    n_kv,   n_kv_heads, n_groups,
                     head_dim, n_splits, fast}
-        .run();
+        .run(tokens);
 }
 
 } // namespace hotfire::HOTFIRE_ISA
@@ -50,7 +50,7 @@ hotfire_attention_q8_0(const hotfire_exec *exec, const float *q, const hotfire_b
         .starts("seq_start", seq_start, n_seqs, n_tokens)
         .ranges("kv_begin, kv_len", kv_begin, kv_len, seq_start, n_seqs, n_kv)
         .workspace({4, n_splits, head_dim + 2})
-        .run(attention_q8_0, q, k, v, seq_start, kv_begin, kv_len, y,
+        .run({{n_tokens}, {n_kv, n_kv_heads, n_groups, head_dim}, check.fast() ? INT32_MAX : 1}, attention_q8_0, q, k, v, seq_start, kv_begin, kv_len, y,
              check.scratch<float>(), scale, n_tokens, n_seqs, n_kv, n_kv_heads,
              n_groups, head_dim, n_splits, check.fast());
 }

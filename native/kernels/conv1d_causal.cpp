@@ -24,7 +24,7 @@ HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_weight_reads_past_end,
 HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_writes_past_end,
                "state is written one element past its end");
 
-HOTFIRE_VARIANTS(conv1d_causal, const float *x, const float *weight, const int32_t *seq_start,
+HOTFIRE_VARIANTS(conv1d_causal, Range channels, const float *x, const float *weight, const int32_t *seq_start,
                  const int32_t *has_state, float *y, float *state, int64_t n_tokens,
                  int64_t n_seqs, int64_t n_channels, int64_t width)
 
@@ -46,10 +46,11 @@ struct Columns {
     }
 };
 
-static void conv1d_causal_token(const Columns &columns, const float *weight, float *y, int64_t t) {
+static void conv1d_causal_token(Range channels, const Columns &columns, const float *weight,
+                                float *y, int64_t t) {
     const int64_t n_channels = columns.n_channels, n_kept = columns.n_kept;
-    for (int64_t c = 0; c < n_channels; c += WIDTH) {
-        const int64_t n = n_channels - c;
+    for (int64_t c = channels.begin; c < channels.end; c += WIDTH) {
+        const int64_t n = channels.end - c;
         Vec total = splat(0);
         for (int64_t j = 0; j <= n_kept; ++j) {
             const float *column = columns.at(t - n_kept + j);
@@ -62,14 +63,15 @@ static void conv1d_causal_token(const Columns &columns, const float *weight, flo
 }
 
 // The last columns become the state. In ascending order none is overwritten before it is read.
-static void conv1d_causal_keep(const Columns &columns, float *state, int64_t n_new) {
+static void conv1d_causal_keep(Range channels, const Columns &columns, float *state,
+                               int64_t n_new) {
     const int64_t n_channels = columns.n_channels, n_kept = columns.n_kept;
     const int64_t n_missing = n_new < n_kept ? n_kept - n_new : 0;
     for (int64_t j = 0; j < n_kept; ++j) {
         const int64_t at = conv1d_causal_short_chunk && n_missing ? (j < n_new ? j : j - n_kept)
                                                                   : n_new - n_kept + j;
         const float *column = columns.at(at);
-        for (int64_t c = 0; c < n_channels; ++c) {
+        for (int64_t c = channels.begin; c < channels.end; ++c) {
             const float value = column ? column[c] : 0;
             state[j * n_channels + c] =
                 conv1d_causal_state_in_bf16 ? from_bf16(to_bf16(value)) : value;
@@ -77,21 +79,21 @@ static void conv1d_causal_keep(const Columns &columns, float *state, int64_t n_n
     }
 }
 
-static void conv1d_causal_sequence(const float *x, const float *weight, const float *old, float *y,
+static void conv1d_causal_sequence(Range channels, const float *x, const float *weight, const float *old, float *y,
                                    float *state, int64_t n_new, int64_t n_channels, int64_t n_kept,
                                    int64_t n_before, int64_t n_after) {
     const Columns columns{x, conv1d_causal_history_lost ? nullptr : old, n_channels, n_kept,
                           n_before};
     for (int64_t t = 0; t < n_new; ++t)
-        conv1d_causal_token(columns, weight, y + t * n_channels, t);
+        conv1d_causal_token(channels, columns, weight, y + t * n_channels, t);
     const int64_t shift = conv1d_causal_state_of_whole_pack ? n_after * n_channels : 0;
     const float *kept = conv1d_causal_state_after_conv ? y : x + shift;
-    conv1d_causal_keep({kept, old, n_channels, n_kept}, state, n_new);
+    conv1d_causal_keep(channels, {kept, old, n_channels, n_kept}, state, n_new);
 }
 
 } // namespace
 
-void conv1d_causal(const float *x, const float *weight, const int32_t *seq_start,
+void conv1d_causal(Range channels, const float *x, const float *weight, const int32_t *seq_start,
                    const int32_t *has_state, float *y, float *state, int64_t n_tokens,
                    int64_t n_seqs, int64_t n_channels, int64_t width) {
     const int64_t n_kept = width - 1, state_size = n_kept * n_channels;
@@ -108,7 +110,7 @@ void conv1d_causal(const float *x, const float *weight, const int32_t *seq_start
         float *mine = state + s * state_size;
         const float *read = conv1d_causal_neighbour_state && s > 0 ? mine - state_size : mine;
         const bool fresh = !has_state[s] && !conv1d_causal_stale_state;
-        conv1d_causal_sequence(x + first * n_channels, weight,
+        conv1d_causal_sequence(channels, x + first * n_channels, weight,
                                fresh || n_new == 0 ? nullptr : read, y + first * n_channels, mine,
                                n_new, n_channels, n_kept, first, n_tokens - first - n_new);
     }
@@ -135,7 +137,7 @@ extern "C" hotfire_status hotfire_conv1d_causal(const hotfire_exec *exec, const 
         .output("y", y, {n_tokens, n_channels})
         .output("state", state, {n_seqs, width - 1, n_channels})
         .starts("seq_start", seq_start, n_seqs, n_tokens)
-        .run(conv1d_causal, x, weight, seq_start, has_state, y, state, n_tokens, n_seqs,
+        .run({{n_channels}, {n_tokens, 4, width}, 16}, conv1d_causal, x, weight, seq_start, has_state, y, state, n_tokens, n_seqs,
              n_channels, width);
 }
 

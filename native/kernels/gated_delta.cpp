@@ -37,7 +37,7 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_gate_reads_past_end,
 HOTFIRE_MUTANT(gated_delta, gated_delta_writes_past_end,
                "state is written one element past its end");
 
-HOTFIRE_VARIANTS(gated_delta, const float *q, const float *k, const float *v, const float *gate,
+HOTFIRE_VARIANTS(gated_delta, Range heads, const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
                  int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast)
@@ -227,7 +227,7 @@ static void gated_delta_begin(float *state, const float *neighbour, bool fresh, 
 
 } // namespace
 
-void gated_delta(const float *q, const float *k, const float *v, const float *gate,
+void gated_delta(Range heads, const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
                  int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast) {
@@ -238,24 +238,23 @@ void gated_delta(const float *q, const float *k, const float *v, const float *ga
         touch(gate + n_tokens * n_heads);
     if (gated_delta_writes_past_end)
         spoil(state + n_seqs * n_heads * size);
-    for (int64_t s = n_seqs - 1; s >= 0; --s) {
+    for (int64_t item = heads.end - 1; item >= heads.begin; --item) {
+        const int64_t s = item / n_heads, h = item % n_heads;
         const int64_t first = seq_start[s], n_new = seq_start[s + 1] - first;
         if (n_new == 0 && !gated_delta_empty_sequence_cleared)
             continue;
         const bool fresh = (!has_state[s] && !gated_delta_stale_state) ||
                            gated_delta_history_lost || n_new == 0;
-        for (int64_t h = 0; h < n_heads; ++h) {
-            const bool modulo = gated_delta_key_head_modulo || (tiled && !gated_delta_tiled_ignored);
-            const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
-            const int64_t keys = (first * n_k_heads + key_head) * k_dim;
-            const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
-            float *mine = state + (s * n_heads + h) * size;
-            gated_delta_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
-            gated_delta_head({q + keys, k + keys, v + values, gate + gates, beta + gates, y + values,
-                              mine, n_k_heads * k_dim, n_heads * v_dim, n_heads, k_dim, v_dim,
-                              n_new, scale},
-                             fast && n_new >= CHUNKED_FROM);
-        }
+        const bool modulo = gated_delta_key_head_modulo || (tiled && !gated_delta_tiled_ignored);
+        const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
+        const int64_t keys = (first * n_k_heads + key_head) * k_dim;
+        const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
+        float *mine = state + (s * n_heads + h) * size;
+        gated_delta_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
+        gated_delta_head({q + keys, k + keys, v + values, gate + gates, beta + gates, y + values,
+                          mine, n_k_heads * k_dim, n_heads * v_dim, n_heads, k_dim, v_dim,
+                          n_new, scale},
+                         fast && n_new >= CHUNKED_FROM);
     }
 }
 
@@ -287,8 +286,9 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
         .output("y", y, {n_tokens, n_k_heads, n_groups, v_dim})
         .output("state", state, {n_seqs, n_k_heads, n_groups, k_dim, v_dim})
         .starts("seq_start", seq_start, n_seqs, n_tokens)
-        .run(gated_delta, q, k, v, gate, beta, seq_start, has_state, y, state, scale, n_tokens,
-             n_seqs, n_k_heads, n_groups, k_dim, v_dim, tiled, check.fast());
+        .run({{n_seqs, n_k_heads, n_groups}, {n_tokens, k_dim, v_dim}}, gated_delta, q, k, v, gate,
+             beta, seq_start, has_state, y, state, scale, n_tokens, n_seqs, n_k_heads, n_groups,
+             k_dim, v_dim, tiled, check.fast());
 }
 
 #endif

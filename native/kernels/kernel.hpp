@@ -8,6 +8,7 @@
 
 #include "hotfire_kernels.h"
 #include "mutant.hpp"
+#include "range.hpp"
 
 #ifdef HOTFIRE_ISA
 

@@ -12,7 +12,7 @@ HOTFIRE_MUTANT(l2_norm, l2_norm_eps_unchecked, "an eps of 0, below 0 or not fini
 HOTFIRE_MUTANT(l2_norm, l2_norm_reads_past_end, "x is read one element past its end");
 HOTFIRE_MUTANT(l2_norm, l2_norm_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(l2_norm, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols)
+HOTFIRE_VARIANTS(l2_norm, Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols)
 
 #ifdef HOTFIRE_ISA
 
@@ -37,17 +37,18 @@ static float l2_norm_scale(const float *row, float eps, int64_t n_cols) {
     return 1 / __builtin_sqrtf(l2_norm_eps_left_out ? total : total + eps);
 }
 
-void l2_norm(const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols) {
+void l2_norm(Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols) {
     if (l2_norm_reads_past_end)
         touch(x + n_rows * n_cols);
     if (l2_norm_writes_past_end)
         spoil(y + n_rows * n_cols);
-    float scale = 0;
-    for (int64_t r = 0; r < n_rows; ++r, x += n_cols, y += n_cols) {
-        if (!(l2_norm_neighbour_sum && r > 4))
-            scale = l2_norm_scale(x, eps, n_cols);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+        const float *from = x + r * n_cols;
+        float *to = y + r * n_cols;
+        const int64_t scaled_by = l2_norm_neighbour_sum && r > 4 ? 4 : r;
+        const float scale = l2_norm_scale(x + scaled_by * n_cols, eps, n_cols);
         for (int64_t i = 0; i < n_cols; i += WIDTH)
-            store(y + i, load(x + i, n_cols - i) * scale, n_cols - i);
+            store(to + i, load(from + i, n_cols - i) * scale, n_cols - i);
     }
 }
 
@@ -63,7 +64,7 @@ extern "C" hotfire_status hotfire_l2_norm(const hotfire_exec *exec, const float 
         .input("x", x, {n_rows, n_cols})
         .output("y", y, {n_rows, n_cols}, x)
         .positive("eps", l2_norm_eps_unchecked ? 1 : eps)
-        .run(l2_norm, x, y, eps, n_rows, n_cols);
+        .run({{n_rows}, {n_cols}}, l2_norm, x, y, eps, n_rows, n_cols);
 }
 
 #endif

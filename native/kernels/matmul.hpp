@@ -65,9 +65,9 @@ template <class Weight, class X> struct Matmul {
             put(t + i, r, sum(sums[i]));
     }
 
-    void panel(int64_t first, int64_t end) const {
-        const bool drop = odd_row_dropped && n_rows > 1 && n_rows % 2;
-        for (int64_t r = 0; r < n_rows - drop; ++r) {
+    void panel(Range rows, int64_t first, int64_t end) const {
+        const bool drop = odd_row_dropped && n_rows > 1 && n_rows % 2 && rows.end == n_rows;
+        for (int64_t r = rows.begin; r < rows.end - drop; ++r) {
             const Weight *row = weight + (r - (neighbour_row && r > 4)) * elements<Weight>(n_cols);
             int64_t t = first;
             for (; t + 4 <= end; t += 4)
@@ -81,7 +81,7 @@ template <class Weight, class X> struct Matmul {
         }
     }
 
-    void run() const {
+    void run(Range rows) const {
         if (reads_past_end)
             touch(weight + n_rows * elements<Weight>(n_cols));
         if (x_reads_past_end)
@@ -89,7 +89,7 @@ template <class Weight, class X> struct Matmul {
         if (writes_past_end)
             spoil(y + n_tokens * n_rows);
         for (int64_t t = 0; t < n_tokens; t += PANEL)
-            panel(t, t + PANEL < n_tokens ? t + PANEL : n_tokens);
+            panel(rows, t, t + PANEL < n_tokens ? t + PANEL : n_tokens);
     }
 };
 

@@ -1,16 +1,16 @@
 #define HOTFIRE_OPERATION "matmul_bf16"
 #include "matmul.hpp"
 
-HOTFIRE_VARIANTS(matmul_bf16, const uint16_t *weight, const float *x,
+HOTFIRE_VARIANTS(matmul_bf16, Range rows, const uint16_t *weight, const float *x,
                  float *y, int64_t n_tokens, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
 
-void matmul_bf16(const uint16_t *weight, const float *x, float *y,
+void matmul_bf16(Range rows, const uint16_t *weight, const float *x, float *y,
                  int64_t n_tokens, int64_t n_rows, int64_t n_cols, bool fast) {
-    Matmul<uint16_t, float>{weight, x, y, n_tokens, n_rows, n_cols, fast}.run();
+    Matmul<uint16_t, float>{weight, x, y, n_tokens, n_rows, n_cols, fast}.run(rows);
 }
 
 } // namespace hotfire::HOTFIRE_ISA
@@ -29,7 +29,7 @@ extern "C" hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_tokens, n_cols})
         .output("y", y, {n_tokens, n_rows})
-        .run(matmul_bf16, weight, x, y, n_tokens, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_tokens, n_cols}}, matmul_bf16, weight, x, y, n_tokens, n_rows, n_cols, check.fast());
 }
 
 #endif

@@ -54,7 +54,7 @@ template <class Weight, class X> struct Grouped {
         return sum_in_f16 ? to_f32(to_f16(total)) : total;
     }
 
-    void slot(int64_t t, int64_t u) const {
+    void slot(Range rows, int64_t t, int64_t u) const {
         const int64_t found = expert(t, u);
         if (found < 0 && invalid_unwritten)
             return;
@@ -62,11 +62,11 @@ template <class Weight, class X> struct Grouped {
         const X *column = x + at * elements<X>(n_cols);
         const int64_t first = found * n_rows - (expert_stride && found > 0);
         float *out = y + (t * n_top_k + u) * n_rows;
-        for (int64_t r = 0; r < n_rows; ++r)
+        for (int64_t r = rows.begin; r < rows.end; ++r)
             out[r] = found < 0 ? 0 : row(weight + (first + r) * elements<Weight>(n_cols), column);
     }
 
-    void run() const {
+    void run(Range rows) const {
         if (reads_past_end)
             touch(weight + n_experts * n_rows * elements<Weight>(n_cols));
         if (ids_read_past_end)
@@ -75,7 +75,7 @@ template <class Weight, class X> struct Grouped {
             spoil(y + n_tokens * n_top_k * n_rows);
         for (int64_t t = 0; t < n_tokens; ++t)
             for (int64_t u = 0; u < n_top_k; ++u)
-                slot(t, u);
+                slot(rows, t, u);
     }
 };
 

@@ -1,7 +1,7 @@
 #define HOTFIRE_OPERATION "matmul_grouped_bf16"
 #include "matmul_grouped.hpp"
 
-HOTFIRE_VARIANTS(matmul_grouped_bf16, const uint16_t *weight, const float *x,
+HOTFIRE_VARIANTS(matmul_grouped_bf16, Range rows, const uint16_t *weight, const float *x,
                  const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
                  int64_t n_experts, int64_t n_rows, int64_t n_cols, bool fast)
 
@@ -9,13 +9,13 @@ HOTFIRE_VARIANTS(matmul_grouped_bf16, const uint16_t *weight, const float *x,
 
 namespace hotfire::HOTFIRE_ISA {
 
-void matmul_grouped_bf16(const uint16_t *weight, const float *x,
+void matmul_grouped_bf16(Range rows, const uint16_t *weight, const float *x,
                          const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
                          int64_t n_experts, int64_t n_rows, int64_t n_cols,
                  bool fast) {
     Grouped<uint16_t, float>{
         weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols, fast}
-        .run();
+        .run(rows);
 }
 
 } // namespace hotfire::HOTFIRE_ISA
@@ -36,7 +36,7 @@ extern "C" hotfire_status hotfire_matmul_grouped_bf16(
         .input("x", x, {n_tokens, n_cols})
         .input("expert_ids", expert_ids, {n_tokens, n_top_k})
         .output("y", y, {n_tokens, n_top_k, n_rows})
-        .run(matmul_grouped_bf16, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
+        .run({{n_rows}, {n_tokens, n_top_k, n_cols}}, matmul_grouped_bf16, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
              n_cols, check.fast());
 }
 

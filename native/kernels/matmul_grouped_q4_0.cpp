@@ -1,7 +1,7 @@
 #define HOTFIRE_OPERATION "matmul_grouped_q4_0"
 #include "matmul_grouped.hpp"
 
-HOTFIRE_VARIANTS(matmul_grouped_q4_0, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
+HOTFIRE_VARIANTS(matmul_grouped_q4_0, Range rows, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
                  const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
                  int64_t n_experts, int64_t n_rows, int64_t n_cols, bool fast)
 
@@ -9,13 +9,13 @@ HOTFIRE_VARIANTS(matmul_grouped_q4_0, const hotfire_block_q4_0 *weight, const ho
 
 namespace hotfire::HOTFIRE_ISA {
 
-void matmul_grouped_q4_0(const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
+void matmul_grouped_q4_0(Range rows, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
                          const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
                          int64_t n_experts, int64_t n_rows, int64_t n_cols,
                  bool fast) {
     Grouped<hotfire_block_q4_0, hotfire_block_q8_0>{
         weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols, fast}
-        .run();
+        .run(rows);
 }
 
 } // namespace hotfire::HOTFIRE_ISA
@@ -36,7 +36,7 @@ extern "C" hotfire_status hotfire_matmul_grouped_q4_0(
         .input("x", x, {n_tokens, n_cols})
         .input("expert_ids", expert_ids, {n_tokens, n_top_k})
         .output("y", y, {n_tokens, n_top_k, n_rows})
-        .run(matmul_grouped_q4_0, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
+        .run({{n_rows}, {n_tokens, n_top_k, n_cols}}, matmul_grouped_q4_0, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
              n_cols, check.fast());
 }
 

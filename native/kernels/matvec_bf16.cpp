@@ -12,7 +12,7 @@ HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_neighbour_row,
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_reads_past_end, "weight is read one element past its end");
 HOTFIRE_MUTANT(matvec_bf16, matvec_bf16_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(matvec_bf16, const uint16_t *weight, const float *x, float *y, int64_t n_rows,
+HOTFIRE_VARIANTS(matvec_bf16, Range rows, const uint16_t *weight, const float *x, float *y, int64_t n_rows,
                  int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
@@ -48,13 +48,13 @@ static float matvec_bf16_row(const uint16_t *row, const float *x, int64_t n_cols
     return matvec_bf16_sum_in_bf16 ? from_bf16(to_bf16(sum(sums))) : sum(sums);
 }
 
-void matvec_bf16(const uint16_t *weight, const float *x, float *y, int64_t n_rows,
+void matvec_bf16(Range rows, const uint16_t *weight, const float *x, float *y, int64_t n_rows,
                  int64_t n_cols, bool fast) {
     if (matvec_bf16_reads_past_end)
         touch(weight + n_rows * n_cols);
     if (matvec_bf16_writes_past_end)
         spoil(y + n_rows);
-    for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
         const int64_t at = r * n_cols - (matvec_bf16_neighbour_row && r > 4);
         y[r] = fast ? product<4>(weight + at, x, n_cols) : matvec_bf16_row(weight + at, x, n_cols);
     }
@@ -73,7 +73,7 @@ extern "C" hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec, const ui
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_bf16, weight, x, y, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_cols}}, matvec_bf16, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

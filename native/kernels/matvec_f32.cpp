@@ -14,7 +14,7 @@ HOTFIRE_MUTANT(matvec_f32, matvec_f32_reads_past_end, "weight is read one elemen
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_vector_reads_past_end, "x is read one element past its end");
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(matvec_f32, const float *weight, const float *x, float *y, int64_t n_rows,
+HOTFIRE_VARIANTS(matvec_f32, Range rows, const float *weight, const float *x, float *y, int64_t n_rows,
                  int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
@@ -32,7 +32,7 @@ static float matvec_f32_row(const float *row, const float *x, int64_t n_cols) {
     return matvec_f32_sum_in_f16 ? to_f32(to_f16(sum(sums))) : sum(sums);
 }
 
-void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, int64_t n_cols,
+void matvec_f32(Range rows, const float *weight, const float *x, float *y, int64_t n_rows, int64_t n_cols,
                 bool fast) {
     if (matvec_f32_reads_past_end)
         touch(weight + n_rows * n_cols);
@@ -41,7 +41,7 @@ void matvec_f32(const float *weight, const float *x, float *y, int64_t n_rows, i
     if (matvec_f32_writes_past_end)
         spoil(y + n_rows);
     const bool drop = matvec_f32_odd_row_dropped && n_rows > 1 && n_rows % 2;
-    for (int64_t r = 0; r < n_rows - drop; ++r) {
+    for (int64_t r = rows.begin; r < rows.end - (drop && rows.end == n_rows); ++r) {
         const int64_t at = r * n_cols - (matvec_f32_neighbour_row && r > 4);
         const float total =
             fast ? product<4>(weight + at, x, n_cols) : matvec_f32_row(weight + at, x, n_cols);
@@ -62,7 +62,7 @@ extern "C" hotfire_status hotfire_matvec_f32(const hotfire_exec *exec, const flo
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_f32, weight, x, y, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_cols}}, matvec_f32, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

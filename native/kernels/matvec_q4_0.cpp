@@ -11,7 +11,7 @@ HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_vector_block_shifted,
 HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_reads_past_end, "weight is read one block past its end");
 HOTFIRE_MUTANT(matvec_q4_0, matvec_q4_0_vector_reads_past_end, "x is read one block past its end");
 
-HOTFIRE_VARIANTS(matvec_q4_0, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
+HOTFIRE_VARIANTS(matvec_q4_0, Range rows, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x,
                  float *y, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
@@ -41,14 +41,14 @@ static float matvec_q4_0_row(const hotfire_block_q4_0 *row, const hotfire_block_
     return matvec_q4_0_sum_in_f16 ? to_f32(to_f16(sum(sums))) : sum(sums);
 }
 
-void matvec_q4_0(const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x, float *y,
+void matvec_q4_0(Range rows, const hotfire_block_q4_0 *weight, const hotfire_block_q8_0 *x, float *y,
                  int64_t n_rows, int64_t n_cols, bool fast) {
     const int64_t n_blocks = n_cols / BLOCK_LEN;
     if (matvec_q4_0_reads_past_end)
         touch(weight + n_rows * n_blocks);
     if (matvec_q4_0_vector_reads_past_end)
         touch(x + n_blocks);
-    for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
         const int64_t from = matvec_q4_0_neighbour_row && r > 4 ? 4 : r;
         const hotfire_block_q4_0 *row = weight + from * n_blocks;
         y[r] = fast ? product<4>(row, x, n_cols) : matvec_q4_0_row(row, x, n_blocks);
@@ -69,7 +69,7 @@ extern "C" hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_q4_0, weight, x, y, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_cols}}, matvec_q4_0, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

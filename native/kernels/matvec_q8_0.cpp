@@ -13,7 +13,7 @@ HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_multiple_unchecked,
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_reads_past_end, "weight is read one block past its end");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(matvec_q8_0, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x,
+HOTFIRE_VARIANTS(matvec_q8_0, Range rows, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x,
                  float *y, int64_t n_rows, int64_t n_cols, bool fast)
 
 #ifdef HOTFIRE_ISA
@@ -44,14 +44,14 @@ static float matvec_q8_0_row(const hotfire_block_q8_0 *row, const hotfire_block_
     return sum(sums);
 }
 
-void matvec_q8_0(const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x, float *y,
+void matvec_q8_0(Range rows, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x, float *y,
                  int64_t n_rows, int64_t n_cols, bool fast) {
     const int64_t n_blocks = n_cols / BLOCK_LEN;
     if (matvec_q8_0_reads_past_end)
         touch(weight + n_rows * n_blocks);
     if (matvec_q8_0_writes_past_end)
         spoil(y + n_rows);
-    for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
         const int64_t s = matvec_q8_0_neighbour_scale && r > 4 ? r - 1 : r;
         const hotfire_block_q8_0 *row = weight + r * n_blocks;
         y[r] = fast ? product<4>(row, x, n_cols)
@@ -73,7 +73,7 @@ extern "C" hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run(matvec_q8_0, weight, x, y, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_cols}}, matvec_q8_0, weight, x, y, n_rows, n_cols, check.fast());
 }
 
 #endif

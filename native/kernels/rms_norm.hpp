@@ -37,19 +37,20 @@ static float rms_norm_scale(const float *row, float eps, int64_t n_embd) {
 // `finish` makes of a scaled vector of row t what y gets; the weights from `from` on belong to it,
 // and n values remain.
 template <class Finish>
-static void rms_norm_rows(const float *x, float *y, float eps, int64_t n_tokens, int64_t n_embd,
+static void rms_norm_rows(Range tokens, const float *x, float *y, float eps, int64_t n_tokens, int64_t n_embd,
                           Finish finish) {
     if (reads_past_end)
         touch(x + n_tokens * n_embd);
     if (writes_past_end)
         spoil(y + n_tokens * n_embd);
-    float scale = 0;
-    for (int64_t t = 0; t < n_tokens; ++t, x += n_embd, y += n_embd) {
-        if (!(neighbour_scale && t > 4))
-            scale = rms_norm_scale(x, eps, n_embd);
+    for (int64_t t = tokens.begin; t < tokens.end; ++t) {
+        const float *from_row = x + t * n_embd;
+        float *to_row = y + t * n_embd;
+        const int64_t scaled_by = neighbour_scale && t > 4 ? 4 : t;
+        const float scale = rms_norm_scale(x + scaled_by * n_embd, eps, n_embd);
         for (int64_t i = 0; i < n_embd; i += WIDTH) {
             const int64_t n = n_embd - i, from = weight_shifted && i > 0 ? i - 1 : i;
-            store(y + i, finish(load(x + i, n) * scale, t, i, from, n), n);
+            store(to_row + i, finish(load(from_row + i, n) * scale, t, i, from, n), n);
         }
     }
 }

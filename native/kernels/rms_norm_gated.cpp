@@ -7,7 +7,7 @@ HOTFIRE_FAMILY_MUTANT(gate_left_out, "the gate is not applied");
 HOTFIRE_FAMILY_MUTANT(gate_of_first_row, "every row takes the first row's gate");
 HOTFIRE_FAMILY_MUTANT(gate_reads_past_end, "gate is read one element past its end");
 
-HOTFIRE_VARIANTS(rms_norm_gated, const float *x, const float *weight, const float *gate, float *y,
+HOTFIRE_VARIANTS(rms_norm_gated, Range tokens, const float *x, const float *weight, const float *gate, float *y,
                  float eps, int64_t n_tokens, int64_t n_embd)
 
 #ifdef HOTFIRE_ISA
@@ -20,11 +20,11 @@ static Vec rms_norm_gated_factor(Vec gate) {
     return gate_is_sigmoid ? splat(1) / (exp(splat(0) - gate) + 1.0f) : silu(gate);
 }
 
-void rms_norm_gated(const float *x, const float *weight, const float *gate, float *y, float eps,
+void rms_norm_gated(Range tokens, const float *x, const float *weight, const float *gate, float *y, float eps,
                     int64_t n_tokens, int64_t n_embd) {
     if (gate_reads_past_end)
         touch(gate + n_tokens * n_embd);
-    rms_norm_rows(x, y, eps, n_tokens, n_embd,
+    rms_norm_rows(tokens, x, y, eps, n_tokens, n_embd,
                   [=](Vec scaled, int64_t t, int64_t i, int64_t from, int64_t n) {
                       const float *mine = gate + (gate_of_first_row ? 0 : t) * n_embd + i;
                       const Vec gain = load(weight + from, n);
@@ -48,7 +48,7 @@ extern "C" hotfire_status hotfire_rms_norm_gated(const hotfire_exec *exec, const
         .input("gate", gate, {n_tokens, n_embd})
         .output("y", y, {n_tokens, n_embd}, x)
         .positive("eps", eps_unchecked ? 1 : eps)
-        .run(rms_norm_gated, x, weight, gate, y, eps, n_tokens, n_embd);
+        .run({{n_tokens}, {n_embd}}, rms_norm_gated, x, weight, gate, y, eps, n_tokens, n_embd);
 }
 
 #endif

@@ -5,7 +5,7 @@ HOTFIRE_FAMILY_MUTANT(one_left_out, "the gain is weight, not 1 + weight");
 HOTFIRE_FAMILY_MUTANT(one_added_to_product, "1 is added after the product, not to weight");
 HOTFIRE_FAMILY_MUTANT(gain_in_bf16, "1 + weight is rounded to bf16");
 
-HOTFIRE_VARIANTS(rms_norm_plus_one, const float *x, const float *weight, float *y, float eps,
+HOTFIRE_VARIANTS(rms_norm_plus_one, Range tokens, const float *x, const float *weight, float *y, float eps,
                  int64_t n_tokens, int64_t n_embd)
 
 #ifdef HOTFIRE_ISA
@@ -24,9 +24,9 @@ static Vec rms_norm_plus_one_gain(Vec weight) {
     return load(lanes);
 }
 
-void rms_norm_plus_one(const float *x, const float *weight, float *y, float eps, int64_t n_tokens,
+void rms_norm_plus_one(Range tokens, const float *x, const float *weight, float *y, float eps, int64_t n_tokens,
                        int64_t n_embd) {
-    rms_norm_rows(x, y, eps, n_tokens, n_embd,
+    rms_norm_rows(tokens, x, y, eps, n_tokens, n_embd,
                   [weight](Vec scaled, int64_t, int64_t, int64_t from, int64_t n) {
                       const Vec out = scaled * rms_norm_plus_one_gain(load(weight + from, n));
                       return one_added_to_product ? out + 1.0f : out;
@@ -47,7 +47,7 @@ extern "C" hotfire_status hotfire_rms_norm_plus_one(const hotfire_exec *exec, co
         .input("weight", weight, {n_embd})
         .output("y", y, {n_tokens, n_embd}, x)
         .positive("eps", eps_unchecked ? 1 : eps)
-        .run(rms_norm_plus_one, x, weight, y, eps, n_tokens, n_embd);
+        .run({{n_tokens}, {n_embd}}, rms_norm_plus_one, x, weight, y, eps, n_tokens, n_embd);
 }
 
 #endif

@@ -19,7 +19,7 @@ HOTFIRE_MUTANT(rope_partial, rope_partial_pos_reads_past_end,
                "pos is read one element past its end");
 HOTFIRE_MUTANT(rope_partial, rope_partial_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(rope_partial, const float *x, const int32_t *pos, float *y, float theta,
+HOTFIRE_VARIANTS(rope_partial, Range tokens, const float *x, const int32_t *pos, float *y, float theta,
                  int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t n_rot)
 
 #ifdef HOTFIRE_ISA
@@ -73,7 +73,7 @@ static void rope_partial_copy_rest(const float *x, float *y, int64_t n_rows, int
             store(y + i, load(x + i, head_dim - i), head_dim - i);
 }
 
-void rope_partial(const float *x, const int32_t *pos, float *y, float theta, int64_t n_tokens,
+void rope_partial(Range tokens, const float *x, const int32_t *pos, float *y, float theta, int64_t n_tokens,
                   int64_t n_heads, int64_t head_dim, int64_t n_rot) {
     if (rope_partial_reads_past_end)
         touch(x + n_tokens * n_heads * head_dim);
@@ -87,13 +87,15 @@ void rope_partial(const float *x, const int32_t *pos, float *y, float theta, int
     const int64_t away = rope_partial_pairs_across_head ? head_dim / 2 : half;
     const double spread = static_cast<double>(rope_partial_frequencies_of_head ? head_dim : n_rot);
     if (!rope_partial_rest_unwritten)
-        rope_partial_copy_rest(x, y, n_tokens * n_heads, head_dim, n_rot);
+        rope_partial_copy_rest(x + tokens.begin * n_heads * head_dim,
+                               y + tokens.begin * n_heads * head_dim,
+                               (tokens.end - tokens.begin) * n_heads, head_dim, n_rot);
     for (int64_t first = 0; first < half; first += PAIRS) {
         const int64_t n = half - first < PAIRS ? half - first : PAIRS;
         double frequencies[PAIRS];
         for (int64_t i = 0; i < n; ++i)
             frequencies[i] = __builtin_pow(theta, -2.0 * static_cast<double>(first + i) / spread);
-        for (int64_t t = 0; t < n_tokens; ++t) {
+        for (int64_t t = tokens.begin; t < tokens.end; ++t) {
             float cosines[PAIRS], sines[PAIRS];
             rope_partial_angles(rope_partial_position(pos, t), frequencies, n, cosines, sines);
             for (int64_t h = 0; h < n_heads; ++h) {
@@ -130,7 +132,7 @@ extern "C" hotfire_status hotfire_rope_partial(const hotfire_exec *exec, const f
         .input("pos", pos, {n_tokens})
         .output("y", y, {n_tokens, n_heads, head_dim}, x)
         .positive("theta", theta)
-        .run(rope_partial, x, pos, y, theta, n_tokens, n_heads, head_dim, n_rot);
+        .run({{n_tokens}, {4, n_heads, head_dim}}, rope_partial, x, pos, y, theta, n_tokens, n_heads, head_dim, n_rot);
 }
 
 #endif

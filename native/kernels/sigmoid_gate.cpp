@@ -12,7 +12,7 @@ HOTFIRE_MUTANT(sigmoid_gate, sigmoid_gate_gate_reads_past_end,
                "gate is read one element past its end");
 HOTFIRE_MUTANT(sigmoid_gate, sigmoid_gate_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(sigmoid_gate, const float *x, const float *gate, float *y, int64_t n_rows,
+HOTFIRE_VARIANTS(sigmoid_gate, Range rows, const float *x, const float *gate, float *y, int64_t n_rows,
                  int64_t n_cols)
 
 #ifdef HOTFIRE_ISA
@@ -26,7 +26,7 @@ static Vec sigmoid_gate_of(Vec x, Vec gate) {
     return sigmoid_gate_is_silu ? out * gate : out;
 }
 
-void sigmoid_gate(const float *x, const float *gate, float *y, int64_t n_rows, int64_t n_cols) {
+void sigmoid_gate(Range rows, const float *x, const float *gate, float *y, int64_t n_rows, int64_t n_cols) {
     if (sigmoid_gate_reads_past_end)
         touch(x + n_rows * n_cols);
     if (sigmoid_gate_gate_reads_past_end)
@@ -34,7 +34,7 @@ void sigmoid_gate(const float *x, const float *gate, float *y, int64_t n_rows, i
     if (sigmoid_gate_writes_past_end)
         spoil(y + n_rows * n_cols);
     const int64_t n_written = sigmoid_gate_tail_unwritten ? n_cols / 8 * 8 : n_cols;
-    for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
         const float *gates = gate + (sigmoid_gate_of_first_row ? 0 : r) * n_cols;
         for (int64_t i = 0; i < n_written; i += WIDTH) {
             const int64_t n = n_written - i;
@@ -58,7 +58,7 @@ extern "C" hotfire_status hotfire_sigmoid_gate(const hotfire_exec *exec, const f
         .input("x", x, {n_rows, n_cols})
         .input("gate", gate, {n_rows, n_cols})
         .output("y", y, {n_rows, n_cols}, x)
-        .run(sigmoid_gate, x, gate, y, n_rows, n_cols);
+        .run({{n_rows}, {4, n_cols}}, sigmoid_gate, x, gate, y, n_rows, n_cols);
 }
 
 #endif

@@ -11,7 +11,7 @@ HOTFIRE_MUTANT(swiglu, swiglu_reads_past_end, "gate is read one element past its
 HOTFIRE_MUTANT(swiglu, swiglu_up_reads_past_end, "up is read one element past its end");
 HOTFIRE_MUTANT(swiglu, swiglu_writes_past_end, "y is written one element past its end");
 
-HOTFIRE_VARIANTS(swiglu, const float *gate, const float *up, float *y, int64_t n_rows,
+HOTFIRE_VARIANTS(swiglu, Range rows, const float *gate, const float *up, float *y, int64_t n_rows,
                  int64_t n_cols)
 
 #ifdef HOTFIRE_ISA
@@ -36,7 +36,7 @@ static Vec swiglu_of(Vec gate, Vec up) {
     return weight * up;
 }
 
-void swiglu(const float *gate, const float *up, float *y, int64_t n_rows, int64_t n_cols) {
+void swiglu(Range rows, const float *gate, const float *up, float *y, int64_t n_rows, int64_t n_cols) {
     if (swiglu_reads_past_end)
         touch(gate + n_rows * n_cols);
     if (swiglu_up_reads_past_end)
@@ -44,7 +44,7 @@ void swiglu(const float *gate, const float *up, float *y, int64_t n_rows, int64_
     if (swiglu_writes_past_end)
         spoil(y + n_rows * n_cols);
     const int64_t n_written = swiglu_tail_unwritten ? n_cols / 8 * 8 : n_cols;
-    for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
         const int64_t at = r * n_cols, up_at = (r - (swiglu_neighbour_up && r > 4)) * n_cols;
         for (int64_t i = 0; i < n_written; i += WIDTH) {
             const int64_t n = n_written - i;
@@ -67,7 +67,7 @@ extern "C" hotfire_status hotfire_swiglu(const hotfire_exec *exec, const float *
         .input("gate", gate, {n_rows, n_cols})
         .input("up", up, {n_rows, n_cols})
         .output("y", y, {n_rows, n_cols}, gate)
-        .run(swiglu, gate, up, y, n_rows, n_cols);
+        .run({{n_rows}, {4, n_cols}}, swiglu, gate, up, y, n_rows, n_cols);
 }
 
 #endif

@@ -30,14 +30,16 @@ def provide(argument: str) -> Provider:
     return offer("hotfire", lib.load())
 
 
-def offer(name: str, library: lib.Library) -> Provider:
-    """The kernels of a library with our interface."""
+def offer(name: str, library: lib.Library, n_threads: int = 1) -> Provider:
+    """The kernels of a library with our interface, on so many threads."""
     contexts = ExitStack()
     kernels: list[Kernel] = []
     for isa in _ISAS:
         code = getattr(library.lib, f"HOTFIRE_ISA_{isa.upper()}")
         available = bool(library.lib.hotfire_isa_available(code))
-        execution = contexts.enter_context(lib.context(library, code)) if available else None
+        execution = (
+            contexts.enter_context(lib.context(library, code, n_threads)) if available else None
+        )
         kernels += [
             Kernel(
                 operation=operation.name,

@@ -1,4 +1,8 @@
-"""The provider `hotfire-mutants:NAME`: our library with one fault switched on, or none."""
+"""The provider `hotfire-mutants:NAME`: our library with one fault switched on, or none.
+
+That library splits even the smallest call over its threads, of which there are three, so that every
+search here, and the healthy one above all, also searches the seams between the parts of a call.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from hotfire.errors import InputError
 from hotfire.props.mutants import mutants
 from hotfire.props.provider import Provider
 from hotfire.props.providers.native import offer
+
+N_THREADS = 3
 
 
 def provide(argument: str) -> Provider:
@@ -22,4 +28,4 @@ def provide(argument: str) -> Provider:
 
     select(argument)
     name = f"hotfire-mutants:{argument}" if argument else "hotfire-mutants"
-    return replace(offer(name, library), select=select)
+    return replace(offer(name, library, N_THREADS), select=select)

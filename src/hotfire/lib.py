@@ -129,8 +129,8 @@ def layout(ffi: Any, lib: Any) -> Iterator[tuple[str, str, int, int, int]]:
 
 
 @contextmanager
-def context(library: Library, isa: int) -> Iterator[Any]:
-    """A `hotfire_exec` on a context that runs one instruction set.
+def context(library: Library, isa: int, n_threads: int = 1) -> Iterator[Any]:
+    """A `hotfire_exec` on a context that runs one instruction set on so many threads.
 
     Raises:
         LibraryError: if the library refuses, for instance because the machine lacks it.
@@ -143,6 +143,7 @@ def context(library: Library, isa: int) -> Iterator[Any]:
             "abi_version": lib.HOTFIRE_ABI_VERSION,
             "backend": lib.HOTFIRE_BACKEND_CPU,
             "isa": isa,
+            "n_threads": n_threads,
         },
     )
     handle = ffi.new("hotfire_context **")

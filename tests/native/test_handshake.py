@@ -18,7 +18,8 @@ def test_context_of_automatic_choice_names_a_real_instruction_set(library, open_
     ("changes", "want"),
     [
         ({"struct_size": 12}, "abi mismatch"),
-        ({"struct_size": 20}, "abi mismatch"),
+        ({"struct_size": 16}, "abi mismatch"),
+        ({"struct_size": 24}, "abi mismatch"),
         ({"abi_version": 2}, "abi mismatch"),
         ({"backend": 1}, "unsupported"),
         ({"isa": 99}, "unsupported"),

@@ -25,8 +25,8 @@ _provider = click.option(
     "--provider",
     default="hotfire",
     show_default=True,
-    help="hotfire, ggml, hotfire-mutants:NAME, emulator:32 or :64, cuda:FILE.cubin, hip:FILE.co, "
-    "or a Python file with provide().",
+    help="hotfire, ggml, hotfire-mutants:NAME, hotfire-threads:N, emulator:32 or :64, "
+    "cuda:FILE.cubin, hip:FILE.co, or a Python file with provide().",
 )
 
 
