@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _HIDDEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^\s*#[^\n]*', re.DOTALL | re.MULTILINE
 )
-_PLANTED = re.compile(r"HOTFIRE_MUTANT\(\s*\w+,\s*(\w+)")
+_PLANTED = re.compile(r"HOTFIRE_(?:MUTANT\(\s*\w+,|FAMILY_MUTANT\()\s*(\w+)")
 _TERM = r"[\w.]+(?:\([^()]*\)|\[[^][]*\])?"
 _INTEGER = r"(?<![\w.])\d+(?![\w.])"
 

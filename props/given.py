@@ -13,23 +13,9 @@ import hypothesis
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from hotfire.errors import InputError
 from hotfire.props.case import Case
 from hotfire.props.execute import Subject
-from hotfire.props.properties import PROPERTIES, Property
-
-
-def property_named(name: str) -> Property:
-    """The property of that name.
-
-    Raises:
-        InputError: if there is none.
-    """
-    for stated in PROPERTIES:
-        if stated.name == name:
-            return stated
-    known = ", ".join(stated.name for stated in PROPERTIES)
-    raise InputError(f"property {name!r} is not known; expected one of: {known}")
+from hotfire.props.properties import Property, property_named
 
 
 def cases_of(subject: Subject, stated: Property) -> st.SearchStrategy[Case]:
@@ -56,3 +42,6 @@ def holds(subject: Subject, stated: Property, max_examples: int = 50, seed: int 
         stated.holds(subject, case)
 
     check()
+
+
+__all__ = ["cases_of", "holds", "property_named"]

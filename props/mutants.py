@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +11,7 @@ from statistics import median
 
 from hotfire.errors import InputError
 from hotfire.props.execute import Subject
-from hotfire.props.properties import PROPERTIES
+from hotfire.props.properties import PROPERTIES, Property, property_named
 from hotfire.props.runner import KernelInfo, Runner
 from hotfire.props.search import PROFILES, Search, check_kernel, search
 from hotfire.ref.registry import operation
@@ -93,17 +93,23 @@ def runner_of(mutant: Mutant) -> Runner:
 
 
 def hunt(
-    mutant: Mutant, profile: str = "quick", seed: int = 0, runner: Runner | None = None
+    mutant: Mutant,
+    profile: str = "quick",
+    seed: int = 0,
+    runner: Runner | None = None,
+    only: str = "",
 ) -> Verdict:
     """Looks for a mutant in every variant that this machine can run: passed if one finds it.
 
     The first property that fails, with its variant, its examples and the rule that it named, is in
-    the measurements. A runner of the mutant's library may be lent, which saves starting one.
+    the measurements. A runner of the mutant's library may be lent, which saves starting one. Where
+    one property is named, `only` that is searched.
     """
+    properties = [property_named(only)] if only else PROPERTIES
     with runner_of(mutant) if runner is None else nullcontext(runner) as hunter:
         hunter.select(mutant.name)
         start = time.monotonic()
-        killed = _first_kill(hunter, mutant, profile, seed)
+        killed = _first_kill(hunter, mutant, properties, profile, seed)
     measurements: dict[str, object] = {"seconds": round(time.monotonic() - start, 3)}
     if killed is not None:
         stated, variant, found = killed
@@ -114,14 +120,15 @@ def hunt(
         name=mutant.name,
         status=Status.FAILED if killed is None else Status.PASSED,
         scope={"operation": mutant.operation, "fault": mutant.doc, "profile": profile},
-        reproduce=f"hotfire props mutants {mutant.name} --profile {profile} --seed {seed}",
-        findings=(_survival(mutant, profile),) if killed is None else (),
+        reproduce=f"hotfire props mutants {mutant.name}{f' --property {only}' if only else ''} "
+        f"--profile {profile} --seed {seed}",
+        findings=(_survival(mutant, only or "any property", profile),) if killed is None else (),
         measurements=measurements,
     )
 
 
 def _first_kill(
-    runner: Runner, mutant: Mutant, profile: str, seed: int
+    runner: Runner, mutant: Mutant, properties: Sequence[Property], profile: str, seed: int
 ) -> tuple[str, str, Search] | None:
     """The property and the variant that find it first, and the search.
 
@@ -133,7 +140,7 @@ def _first_kill(
         for kernel in runner.kernels
         if kernel.operation == mutant.operation and not kernel.unavailable
     ]
-    for stated in PROPERTIES:
+    for stated in properties:
         for subject in subjects:
             if stated.applies(subject):
                 found = search(subject, stated, PROFILES[profile], seed, make_small=False)
@@ -143,16 +150,22 @@ def _first_kill(
 
 
 def hunt_all(
-    wanted: list[Mutant], profile: str, seed: int, on_done: Callable[[str], None]
+    wanted: Sequence[tuple[Mutant, str]], profile: str, seed: int, on_done: Callable[[str], None]
 ) -> Verdict:
-    """Checks that the unmutated library passes, then hunts every mutant."""
+    """Checks that the unmutated library passes, then hunts every mutant.
+
+    Args:
+        wanted: each mutant, and the one property that must find it, or "" for any.
+        profile, seed: of every search.
+        on_done: called with each name when it is done.
+    """
     parts: list[Verdict] = [_healthy(profile, seed)]
     on_done("healthy")
     for _, group in groupby(sorted(wanted, key=_by_library), key=_by_library):
         alike = list(group)
-        with runner_of(alike[0]) as runner:
-            for mutant in alike:
-                parts.append(hunt(mutant, profile, seed, runner))
+        with runner_of(alike[0][0]) as runner:
+            for mutant, only in alike:
+                parts.append(hunt(mutant, profile, seed, runner, only))
                 on_done(mutant.name)
     killed = sum(part.status is Status.PASSED for part in parts[1:])
     return combine(
@@ -168,8 +181,8 @@ def hunt_all(
     )
 
 
-def _by_library(mutant: Mutant) -> str:
-    return mutant.library
+def _by_library(wanted: tuple[Mutant, str]) -> str:
+    return wanted[0].library
 
 
 def _healthy(profile: str, seed: int) -> Verdict:
@@ -192,11 +205,11 @@ def first_failure(subject: Subject, profile: str, seed: int) -> tuple[str, Searc
     return None
 
 
-def _survival(mutant: Mutant, profile: str) -> Finding:
+def _survival(mutant: Mutant, by: str, profile: str) -> Finding:
     return Finding(
         rule="mutant_survives",
         severity=Severity.SILENT_WRONG,
-        message=f"{mutant.name} ({mutant.doc}) was not found by any property at profile {profile}",
+        message=f"{mutant.name} ({mutant.doc}) was not found by {by} at profile {profile}",
         remedy="sharpen a strategy or a bound of the operation, or argue that it is equivalent",
         subject={"operation": mutant.operation, "mutant": mutant.name},
     )

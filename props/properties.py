@@ -8,14 +8,14 @@ from its spec, never from its name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hotfire.errors import InputError
 from hotfire.props.basics import (
     agrees_with_reference,
     cuts_are_invisible,
     exact_on_designed_inputs,
     holds_at_length,
-    keeps_precision,
     neutral_tail_is_invisible,
     refuses_mistakes,
 )
@@ -23,6 +23,7 @@ from hotfire.props.case import Case
 from hotfire.props.chunks import (
     chunks_are_invisible,
     fresh_states_are_never_read,
+    keeps_precision,
     rollback_leaves_nothing,
 )
 from hotfire.props.execute import Subject
@@ -30,7 +31,7 @@ from hotfire.props.fills import RANDOM_FILLS
 from hotfire.props.neighbours import neighbours_are_invisible
 from hotfire.props.noise import noise_is_the_quantisers
 from hotfire.props.parts import divisions
-from hotfire.props.strategies import Cases, cases, long_cases, mistaken_cases
+from hotfire.props.strategies import Cases, cases, landmark, long_cases, mistaken_cases
 
 SLOW = "slow"
 """The own fill of an operation with gates: every half-life at its longest."""
@@ -47,6 +48,7 @@ class Property:
         applies: whether it speaks of this kernel at all.
         smallest: the least size of an axis, in its multiples, where it says anything.
         share: of the profile's examples, as some cost many calls.
+        first: cases to begin with, where engines were seen to fail.
     """
 
     holds: Callable[[Subject, Case], bool]
@@ -54,6 +56,7 @@ class Property:
     applies: Callable[[Subject], bool] = lambda _: True
     smallest: int = 0
     share: float = 1.0
+    first: Callable[[Subject], list[Case]] = lambda _: []
 
     @property
     def name(self) -> str:
@@ -79,6 +82,30 @@ def _designed(subject: Subject) -> Cases:
 
 def _long(subject: Subject) -> Cases:
     return long_cases(subject.operation, ("exact", "normal", *subject.operation.fills))
+
+
+def _each_length(subject: Subject) -> list[Case]:
+    """Designed inputs at every long size, and more draws of the longest, which may hold others."""
+    operation = subject.operation
+    pairs = [(axis.name, size) for axis in operation.axes for size in axis.long]
+    cases = [landmark(operation, {name: size}, "exact") for name, size in pairs]
+    return cases + [replace(cases[-1], seed=seed) for seed in range(1, 8)]
+
+
+def _long_sequence(fill: str, n_cases: int) -> Callable[[Subject], list[Case]]:
+    """One long sequence, so that it is cut at every landmark."""
+
+    def cases(subject: Subject) -> list[Case]:
+        operation = subject.operation
+        told = operation.sequences
+        sizes = operation.axis(told.tokens).long if told else ()
+        if told is None or not sizes:
+            return []
+        own = fill if fill in operation.fills else "normal"
+        fixed = {told.tokens: max(sizes), told.seqs: 1}
+        return [landmark(operation, fixed, own, seed) for seed in range(n_cases)]
+
+    return cases
 
 
 PROPERTIES = (
@@ -108,6 +135,7 @@ PROPERTIES = (
         lambda subject: subject.operation.sequences is not None,
         smallest=1,
         share=0.5,
+        first=_long_sequence(SLOW, 4),
     ),
     Property(
         rollback_leaves_nothing,
@@ -136,15 +164,19 @@ PROPERTIES = (
         lambda subject: any(axis.long for axis in subject.operation.axes),
         smallest=1,
         share=0.2,
+        first=_each_length,
     ),
     Property(
         keeps_precision,
         lambda subject: long_cases(subject.operation, (SLOW,)),
         lambda subject: (
-            SLOW in subject.operation.fills and any(axis.long for axis in subject.operation.axes)
+            SLOW in subject.operation.fills
+            and subject.operation.sequences is not None
+            and any(axis.long for axis in subject.operation.axes)
         ),
         smallest=1,
         share=0.1,
+        first=_long_sequence(SLOW, 2),
     ),
     Property(
         noise_is_the_quantisers,
@@ -155,3 +187,16 @@ PROPERTIES = (
     ),
 )
 """Cheapest first: a mutant is charged to the first that finds it."""
+
+
+def property_named(name: str) -> Property:
+    """The property of that name.
+
+    Raises:
+        InputError: if there is none.
+    """
+    for stated in PROPERTIES:
+        if stated.name == name:
+            return stated
+    known = ", ".join(stated.name for stated in PROPERTIES)
+    raise InputError(f"property {name!r} is not known; expected one of: {known}")

@@ -1,4 +1,4 @@
-"""Searches a property's cases with Hypothesis and turns what it finds into a verdict."""
+"""Searches a property's cases and turns what it finds into a verdict."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from hotfire.errors import InputError
 from hotfire.props.case import Case, parse
@@ -80,9 +81,11 @@ def search(
     found = Search()
     rng = random.Random(f"{seed} {stated.name}")  # noqa: S311 - a draw, not a secret
     draw = stated.cases(subject)
+    first = stated.first(subject)
+    n_drawn = max(1, round(max_examples * stated.share)) - len(first)
     try:
-        for _ in range(max(1, round(max_examples * stated.share))):
-            found.run(subject, stated, draw(rng))
+        for case in chain(first, (draw(rng) for _ in range(n_drawn))):
+            found.run(subject, stated, case)
     except Broken as broken:
         if make_small:
             _make_small(subject, stated, found, broken.status)

@@ -27,6 +27,9 @@ MAX_LONG_VALUES = 1 << 19
 MAX_WORK = 1 << 22
 """The most that the sizes of a drawn case multiply to: the reference's loops are that long."""
 
+MAX_LANDMARK_WORK = 1 << 26
+"""The same for the few cases at landmarks."""
+
 MAX_SEED = (1 << 32) - 1
 
 Cases = Callable[[Random], Case]
@@ -88,6 +91,25 @@ def long_cases(operation: Operation, fills: tuple[str, ...]) -> Cases:
     return draw
 
 
+def landmark(
+    operation: Operation, sizes: Mapping[str, int], fill: str = "normal", seed: int = 0
+) -> Case:
+    """The case with these sizes, each other axis at the middle of its edges if there is room."""
+    known = dict(sizes)
+    for axis in operation.axes:
+        if axis.name not in known:
+            step = axis.multiple_of
+            room = _room(operation, axis, known, MAX_LONG_VALUES, MAX_LANDMARK_WORK)
+            size = min(axis.edges[len(axis.edges) // 2], room) // step * step
+            known[axis.name] = max(size, axis.least, step if operation.along(axis.name) else 0)
+    return Case(
+        sizes={axis.name: known[axis.name] for axis in operation.axes},
+        scalars={each.name: each.samples[0] for each in operation.scalars},
+        fill=fill,
+        seed=seed,
+    )
+
+
 def mistaken_cases(operation: Operation) -> Cases:
     """Cases with one thing wrong that a checking library must refuse."""
     valid = cases(operation, fills=("normal",), smallest=2)
@@ -111,9 +133,15 @@ def _inner_first(operation: Operation) -> list[Axis]:
     ]
 
 
-def _room(operation: Operation, axis: Axis, sizes: Mapping[str, int], most_values: int) -> int:
+def _room(
+    operation: Operation,
+    axis: Axis,
+    sizes: Mapping[str, int],
+    most_values: int,
+    most_work: int = MAX_WORK,
+) -> int:
     """The largest size that leaves each operand within `most_values`, the product of all sizes
-    within `MAX_WORK`, and the axis within its own limit.
+    within `most_work`, and the axis within its own limit.
     """
     rest = {each.name: max(1, each.least, each.multiple_of) for each in operation.axes}
     rest |= sizes
@@ -121,7 +149,7 @@ def _room(operation: Operation, axis: Axis, sizes: Mapping[str, int], most_value
     shapes = [math.prod(each.shape(rest)) for each in operation.along(axis.name)]
     room = most_values // max(1, *shapes, 1)
     if shapes:
-        room = min(room, MAX_WORK // max(1, math.prod(filter(None, sizes.values()))))
+        room = min(room, most_work // max(1, math.prod(filter(None, sizes.values()))))
     room = max(room, 1)  # an empty axis would hide the others
     return min(room, measure(axis.most, rest)) if axis.most else room
 

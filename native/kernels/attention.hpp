@@ -9,6 +9,8 @@
 #include "kernel.hpp"
 
 HOTFIRE_FAMILY_MUTANT(key_dropped_at_split, "the last key of every split but the last is left out");
+HOTFIRE_FAMILY_MUTANT(key_dropped_at_14080,
+                      "so it is only at 14,080 keys, where several sequences share the call");
 HOTFIRE_FAMILY_MUTANT(last_tile_dropped, "keys past the last full tile of 64 are left out");
 HOTFIRE_FAMILY_MUTANT(itself_unseen, "a token does not see itself");
 HOTFIRE_FAMILY_MUTANT(next_seen, "a token sees the next one too");
@@ -115,6 +117,10 @@ template <class T> struct Attention {
         }
     }
 
+    bool drops_key(int64_t n_seen) const {
+        return key_dropped_at_split || (key_dropped_at_14080 && n_seen == 14080 && n_seqs > 1);
+    }
+
     // Splits of whole tiles, merged as they come.
     void in_order(const float *query, const T *keys, const T *values, int64_t n_seen,
                   float *out) const {
@@ -124,7 +130,7 @@ template <class T> struct Attention {
             const int64_t from = n_tiles * s / n_splits * TILE;
             const int64_t full = n_tiles * (s + 1) / n_splits * TILE;
             const bool last = full >= n_seen;
-            const int64_t end = last ? n_seen : full - key_dropped_at_split;
+            const int64_t end = last ? n_seen : full - drops_key(n_seen);
             add_range(query, keys, values, from, end, known);
         }
         for (int64_t d = 0; d < head_dim; d += WIDTH)
@@ -138,7 +144,7 @@ template <class T> struct Attention {
         float top = NOTHING, total = 0;
         for (int64_t s = 0; s < n_splits; ++s) {
             const int64_t from = n_seen * s / n_splits, full = n_seen * (s + 1) / n_splits;
-            const int64_t end = full - (key_dropped_at_split && full < n_seen && full > from);
+            const int64_t end = full - (drops_key(n_seen) && full < n_seen && full > from);
             Partial part{parts + s * head_dim};
             add_range(query, keys, values, from, end, part);
             tops[s] = part.top;

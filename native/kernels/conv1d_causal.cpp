@@ -2,6 +2,12 @@
 
 HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_history_lost,
                "a sequence's first tokens in a call see zeros, not the state");
+HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_chunk_of_4_forgets,
+               "a call of 4 tokens does not see the state");
+HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_chunk_of_64_forgets,
+               "a call of 64 tokens does not see the state");
+HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_chunk_of_512_forgets,
+               "a call of 512 tokens does not see the state");
 HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_short_chunk,
                "a chunk shorter than the state leaves its own tokens at the state's start");
 HOTFIRE_MUTANT(conv1d_causal, conv1d_causal_neighbour_state,
@@ -109,7 +115,10 @@ void conv1d_causal(Range channels, const float *x, const float *weight, const in
             continue;
         float *mine = state + s * state_size;
         const float *read = conv1d_causal_neighbour_state && s > 0 ? mine - state_size : mine;
-        const bool fresh = !has_state[s] && !conv1d_causal_stale_state;
+        const bool forgets = (conv1d_causal_chunk_of_4_forgets && n_new == 4) ||
+                             (conv1d_causal_chunk_of_64_forgets && n_new == 64) ||
+                             (conv1d_causal_chunk_of_512_forgets && n_new == 512);
+        const bool fresh = (!has_state[s] && !conv1d_causal_stale_state) || forgets;
         conv1d_causal_sequence(channels, x + first * n_channels, weight,
                                fresh || n_new == 0 ? nullptr : read, y + first * n_channels, mine,
                                n_new, n_channels, n_kept, first, n_tokens - first - n_new);

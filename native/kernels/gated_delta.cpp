@@ -1,6 +1,14 @@
 #include "kernel.hpp"
 
 HOTFIRE_MUTANT(gated_delta, gated_delta_history_lost, "a call starts from zeros, not from the state");
+HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_of_4_forgets,
+               "a call of 4 tokens does not see the state");
+HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_of_64_forgets,
+               "a call of 64 tokens does not see the state");
+HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_of_512_forgets,
+               "a call of 512 tokens does not see the state");
+HOTFIRE_MUTANT(gated_delta, gated_delta_rollback_ignored,
+               "the last call's state is gone on with, not the one that was put back in its place");
 HOTFIRE_MUTANT(gated_delta, gated_delta_stale_state, "has_state is ignored");
 HOTFIRE_MUTANT(gated_delta, gated_delta_neighbour_state,
                "sequences past the first read the state of the one before");
@@ -225,6 +233,13 @@ static void gated_delta_begin(float *state, const float *neighbour, bool fresh, 
         state[i] = fresh ? 0 : gated_delta_neighbour_state ? neighbour[i] : state[i];
 }
 
+// What one mutant remembers of the call before: where the state lay, and its first value.
+struct Remembered {
+    const float *state;
+    float first;
+};
+static Remembered gated_delta_remembered = {};
+
 } // namespace
 
 void gated_delta(Range heads, const float *q, const float *k, const float *v, const float *gate,
@@ -243,18 +258,26 @@ void gated_delta(Range heads, const float *q, const float *k, const float *v, co
         const int64_t first = seq_start[s], n_new = seq_start[s + 1] - first;
         if (n_new == 0 && !gated_delta_empty_sequence_cleared)
             continue;
-        const bool fresh = (!has_state[s] && !gated_delta_stale_state) ||
-                           gated_delta_history_lost || n_new == 0;
+        const bool forgets = gated_delta_history_lost ||
+                             (gated_delta_chunk_of_4_forgets && n_new == 4) ||
+                             (gated_delta_chunk_of_64_forgets && n_new == 64) ||
+                             (gated_delta_chunk_of_512_forgets && n_new == 512);
+        const bool fresh = (!has_state[s] && !gated_delta_stale_state) || forgets || n_new == 0;
         const bool modulo = gated_delta_key_head_modulo || (tiled && !gated_delta_tiled_ignored);
         const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
         const int64_t keys = (first * n_k_heads + key_head) * k_dim;
         const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
         float *mine = state + (s * n_heads + h) * size;
+        const bool remembers = gated_delta_rollback_ignored && item == 0 && size > 0;
+        if (remembers && gated_delta_remembered.state == mine)
+            mine[0] = gated_delta_remembered.first;
         gated_delta_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
         gated_delta_head({q + keys, k + keys, v + values, gate + gates, beta + gates, y + values,
                           mine, n_k_heads * k_dim, n_heads * v_dim, n_heads, k_dim, v_dim,
                           n_new, scale},
                          fast && n_new >= CHUNKED_FROM);
+        if (remembers)
+            gated_delta_remembered = {mine, mine[0]};
     }
 }
 

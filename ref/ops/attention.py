@@ -24,6 +24,9 @@ from hotfire.ref.operation import (
 from hotfire.ref.ops.matvec import integers
 from hotfire.ref.sequences import draw_ranges, draw_starts, spans
 
+LANDMARKS = (1, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 14079, 14080, 14081)
+"""Lengths of a sequence at which engines were seen to drop keys."""
+
 TILE = 64
 """Keys between two merges of partial results in the smallest tiling that is bounded."""
 
@@ -105,16 +108,23 @@ def bound(
 def structure(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     """Any division of the tokens; each sequence's rows anywhere in the pool, with history."""
     seq_start = draw_starts(rng, sizes["n_tokens"], sizes["n_seqs"])
-    kv_begin, kv_len = draw_ranges(rng, sizes["n_kv"], np.diff(seq_start))
+    kv_begin, kv_len = draw_ranges(rng, sizes["n_kv"], np.diff(seq_start), LANDMARKS)
     return {"seq_start": seq_start, "kv_begin": kv_begin, "kv_len": kv_len}
 
 
 def _needles(rng: np.random.Generator, n_seen: int, n_splits: int) -> Integers:
-    """One row, or two, of n_seen: anywhere, or next to where tiles and splits meet."""
-    cuts = np.arange(n_splits + 1) * n_seen // n_splits
+    """Rows of n_seen, a power of two of them: the last of every split, however they are cut, and as
+    many more; or one or two, anywhere or next to where tiles and splits meet.
+    """
     tiles = -(-n_seen // TILE)
-    grid = np.concatenate([np.arange(tiles), np.arange(n_splits + 1) * tiles // n_splits])
-    near = np.concatenate([cuts, grid * TILE])
+    parts = np.arange(n_splits + 1)
+    cuts = np.concatenate([parts * n_seen // n_splits, parts * tiles // n_splits * TILE])
+    if rng.random() < 0.5:
+        last = np.unique(np.clip(cuts, 1, n_seen) - 1)
+        more = np.setdiff1d(rng.choice(n_seen, min(n_seen, 2 * len(last)), replace=False), last)
+        both = np.concatenate([rng.permutation(last), more])
+        return both[: 1 << (len(both).bit_length() - 1)]
+    near = np.concatenate([cuts, np.arange(tiles) * TILE])
     near = np.clip(np.concatenate([near - 1, near]), 0, n_seen - 1)
     count = int(rng.integers(1, 3)) if n_seen > 1 else 1
     found = np.where(
@@ -124,8 +134,9 @@ def _needles(rng: np.random.Generator, n_seen: int, n_splits: int) -> Integers:
 
 
 def exact_for(dtype: str) -> Any:
-    """Needles: each token asks for one entry of the keys, which is 0 in one row or two and so far
-    below in all others that they weigh nothing. The result is that row of v, or the mean of two.
+    """Needles: each token asks for one entry of the keys, which is 0 in some rows and so far below
+    in all others that they weigh nothing. The result is the mean of those rows of v, whose number
+    is a power of two.
     """
 
     def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -198,7 +209,7 @@ def _axes(dtype: str) -> tuple[Axis, ...]:
             name="n_kv",
             doc="rows of the pool that holds all sequences' keys and values",
             edges=(1, 31, 32, 63, 64, 65, 128, 255, 256, 257),
-            long=(1023, 1024, 1025, 14079, 14080, 14081),
+            long=(1023, 1024, 1025, 14079, 14080, 14081, 14200),
         ),
         Axis(name="n_kv_heads", doc="heads of keys and values", edges=(1, 2, 3)),
         Axis(name="n_groups", doc="query heads a head of keys", edges=(1, 2, 4)),

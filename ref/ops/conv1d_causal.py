@@ -125,7 +125,8 @@ OPERATIONS = [
             Axis(
                 name="n_tokens",
                 doc="tokens of all sequences, packed",
-                edges=(1, 2, 3, 4, 5, 17),
+                edges=(1, 2, 3, 4, 5, 17, 64),
+                long=(512, 513, 600),
             ),
             Axis(
                 name="n_seqs",

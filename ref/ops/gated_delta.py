@@ -188,7 +188,7 @@ def slow(_: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     """Keys with one entry of 1 or -1, beta 0 or 1, gates open or shut: a token replaces or keeps
-    rows of a state of small integers.
+    rows of a state of integers that bf16 cannot hold.
     """
     drawn = structure(rng, sizes)
     n_tokens, n_k_heads, k_dim = drawn["k"].shape
@@ -199,7 +199,7 @@ def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
         np.put_along_axis(hot, at, rng.choice([-1.0, 1.0], at.shape), axis=2)
 
     def whole(*shape: int) -> Array:
-        values: Array = rng.integers(-63, 64, shape).astype(np.float64)
+        values: Array = rng.integers(-1023, 1024, shape).astype(np.float64)
         return values
 
     return {

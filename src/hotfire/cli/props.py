@@ -197,13 +197,26 @@ def list_(provider: str) -> None:
 
 @props.command()
 @click.argument("names", nargs=-1)
+@click.option("--property", "only", default="", help="Only this property may find them.")
+@click.option(
+    "--state", is_flag=True, help="The faults of state, each by the property that must name it."
+)
 @_profile
 @_seed
 @verdict_command
-def mutants(names: tuple[str, ...], profile: str, seed: int) -> Verdict:
+def mutants(names: tuple[str, ...], only: str, state: bool, profile: str, seed: int) -> Verdict:
     """Hunt the mutants NAMES, or all: passed if every one is found."""
+    from hotfire.errors import InputError
     from hotfire.props import mutants as hunting
+    from hotfire.props.state_faults import state_faults
 
-    wanted = [hunting.named(name) for name in names] or hunting.mutants()
+    if state and (names or only):
+        raise InputError("--state names its mutants and properties itself; leave the others out")
+    if state:
+        wanted = state_faults()
+    else:
+        wanted = [
+            (each, only) for each in [hunting.named(name) for name in names] or hunting.mutants()
+        ]
     with Progress(len(wanted) + 1) as progress:
         return hunting.hunt_all(wanted, profile, seed, progress.step)
