@@ -22,8 +22,9 @@ template <class T> class Buffer {
             fail(HOTFIRE_STATUS_OUT_OF_MEMORY,
                  "%" PRIu64 " times %" PRIu64 " values of %zu bytes are too many", n, each,
                  sizeof(T));
-        const uint64_t rounded = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        data_.reset(static_cast<T *>(std::aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT)));
+        void *data = nullptr; // exactly so many bytes, so that sanitizers see the first one past
+        if (posix_memalign(&data, ALIGNMENT, n_bytes ? n_bytes : 1) == 0)
+            data_.reset(static_cast<T *>(data));
         if (!data_)
             fail(HOTFIRE_STATUS_OUT_OF_MEMORY, "no memory for %" PRIu64 " bytes", n_bytes);
     }

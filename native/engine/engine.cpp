@@ -38,8 +38,12 @@ namespace {
 
 constexpr int64_t N_SEQS_MAX = 65536;
 
+// The text may quote a file: what is not printable ASCII becomes a question mark.
 hotfire_status refuse(hotfire_context *context, const Failure &failure) {
     std::snprintf(context->error, sizeof context->error, "%s", failure.text.c_str());
+    for (char *each = context->error; *each; ++each)
+        if (*each < ' ' || *each > '~')
+            *each = '?';
     return failure.status;
 }
 

@@ -13,6 +13,9 @@ HOTFIRE_MUTANT(engine, engine_conv_of_neighbour,
 HOTFIRE_MUTANT(engine, engine_final_gate_at_wrong_index,
                "S after a run of several tokens lacks the decay of the last one");
 HOTFIRE_MUTANT(engine, engine_rope_over_whole_head, "all values of a head turn, not the first n_rot");
+HOTFIRE_MUTANT(engine, engine_writes_past_state,
+               "one byte past a sequence's recurrent state is written");
+HOTFIRE_MUTANT(engine, engine_writes_past_rows, "one byte past the rows of logits is written");
 
 namespace hotfire::engine {
 
@@ -331,6 +334,12 @@ void Forward::keep_hidden(const Piece &piece, int64_t layer, const hotfire_rows 
 
 void Forward::run(const Piece &piece, const hotfire_rows *rows) {
     const int64_t n = piece.n_tokens();
+    if (engine_writes_past_state) {
+        const Recurrent &state = memory_.sequence(piece.runs[0].seq_id).recurrent;
+        spoil(const_cast<float *>(state.data() + state.size()));
+    }
+    if (engine_writes_past_rows && rows && rows->logits)
+        spoil(rows->logits + rows->n_rows * c_.n_vocab);
     const auto add = [&] {
         for (int64_t i = 0; i < n * c_.n_embd; ++i)
             x_.data()[i] += mixed_.data()[i];

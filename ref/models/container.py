@@ -27,6 +27,7 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
            12: "d"}  # fmt: skip
 STRING, ARRAY = 8, 9
 RANK_MAX = 4
+AXIS_MAX = 2**40
 NAME_MAX = 65535
 ALIGNMENT = "general.alignment"
 
@@ -72,12 +73,12 @@ class _Cursor:
         if most is not None and length > most:
             raise InputError(f"{self.path}: {what} of {length} bytes; expected at most {most}")
         text = self.take(length, what).tobytes()
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            if most is None:  # a byte-level token need not be UTF-8
-                return text.decode(errors="surrogateescape")
-            raise InputError(f"{self.path}: {what} at byte {self.at} is not UTF-8") from None
+        if most is None:  # a byte-level token need not be UTF-8
+            return text.decode(errors="surrogateescape")
+        name = text.decode(errors="replace")
+        if not name.isprintable() or "\N{REPLACEMENT CHARACTER}" in name:
+            raise InputError(f"{self.path}: {what} at byte {self.at} is not printable UTF-8")
+        return name
 
     def count(self, least_size: int, what: str) -> int:
         """How many things follow, each of at least `least_size` bytes."""
@@ -151,6 +152,11 @@ def _tensor_info(cursor: _Cursor) -> _Info:
     if rank > RANK_MAX:
         raise InputError(f"{cursor.path}: tensor {name} has {rank} axes; expected <= {RANK_MAX}")
     sizes = [cursor.scalar("Q", name) for _ in range(rank)]
+    absurd = next((size for size in sizes if not 1 <= size <= AXIS_MAX), None)
+    if absurd is not None:
+        raise InputError(
+            f"{cursor.path}: tensor {name} has an axis of {absurd} values; expected 1 to 2^40"
+        )
     return name, tuple(reversed(sizes)), cursor.scalar("I", name), cursor.scalar("Q", name)
 
 

@@ -3,8 +3,8 @@
 `native:probe,...`, or a folder of safetensors, is written to a temporary GGUF file first. Options:
 `dtype` of such a file (f32, f16, bf16, q8_0, q4_0); `mode`, batch_invariant or fast; `kv`, f32,
 bf16 or q8_0; `n_ubatch`; `rollback`, how many decodes back a sequence can go; `threads`; `isa`,
-auto, scalar, avx2 or avx512; `fault`, one that is planted in a library of its own; `n_ctx`,
-`n_seqs` and `n_batch`.
+auto, scalar, avx2 or avx512; `fault`, one that is planted in a library of its own; `lib`, another
+build of the library, such as one with sanitizers; `n_ctx`, `n_seqs` and `n_batch`.
 """
 
 from __future__ import annotations
@@ -45,16 +45,22 @@ class NativeEngine:
         path: the model's file.
         description: what it should be.
         options: kv_type, flags, n_ubatch, n_snapshots; isa and n_threads of its context.
-        fault: a planted fault's name, "" for none.
+        library: that computes.
+        fault: a planted fault's name, "" for none; only a library with mutants has any.
 
     Raises:
         InputError: if the library refuses the model or an option; with its own words.
     """
 
     def __init__(
-        self, path: Path, description: Description, options: Mapping[str, int], fault: str = ""
+        self,
+        path: Path,
+        description: Description,
+        options: Mapping[str, int],
+        library: lib.Library,
+        fault: str = "",
     ) -> None:
-        self._library = lib.load(lib.MUTANTS if fault else lib.CORE)
+        self._library = library
         self._description = description
         self._closed = True
         with ExitStack() as stack:
@@ -254,7 +260,7 @@ def _one_of(options: Options, name: str, default: str, known: Mapping[str, Any])
 def open_target(name: str, model: str, options: Options) -> NativeEngine:
     """Opens `native:MODEL`, see the module's first lines."""
     sizes = options.sizes()
-    dtype, fault = options.text("dtype"), options.text("fault")
+    dtype, fault, built = options.text("dtype"), options.text("fault"), options.text("lib")
     mode = _one_of(options, "mode", "batch_invariant", MODES)
     kv = _one_of(options, "kv", "f32", KV_UNITS)
     asked = {
@@ -267,8 +273,9 @@ def open_target(name: str, model: str, options: Options) -> NativeEngine:
     }
     wanted = options.probe()
     options.finish()
+    library = lib.load_path(Path(built)) if built else lib.load(lib.MUTANTS if fault else lib.CORE)
     with as_file(model, wanted, dtype) as (path, config, stored):
         scope = {"weights": digest(path), "kv": kv, "stored": stored, "mode": mode}
         description = describe(name, config, unit=UNITS["f32"], scope=scope, **sizes)
         description = replace(description, unit_stored=max(UNITS[stored], KV_UNITS[kv]))
-        return NativeEngine(path, description, asked, fault)
+        return NativeEngine(path, description, asked, library, fault)
