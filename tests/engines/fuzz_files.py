@@ -1,4 +1,6 @@
-"""Opens damaged GGUF files with the native engine and with the reference: `fuzz_files.py SEED N`.
+"""Opens damaged GGUF files: `fuzz_files.py SEED N [LIBRARY]`.
+
+With the native engine, of the library that is given if one is, and with the reference.
 
 A file is a small model with bytes of its head changed, numbers in it replaced by absurd ones, or
 cut. Either it is refused with one clear error, or it runs. Prints how many of N were refused.
@@ -18,6 +20,7 @@ from hotfire.errors import HotfireError
 from hotfire.ref.models import gguf_file, probe
 
 ABSURD = [0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
+LIBRARY = lib.load_path(Path(sys.argv[3])) if len(sys.argv) > 3 else lib.load()
 SIZES = {"n_layers": 2, "interval": 2, "n_embd": 32, "n_ff": 32, "n_vocab": 16, "n_experts": 4}
 
 
@@ -46,7 +49,7 @@ def native(path):
     """The native engine by itself, without the reference's look at the file first."""
     description = Description(name="fuzzed", n_vocab=16, n_ctx=8, n_seqs=1, n_batch=8)
     options = {"kv_type": 0, "flags": 0, "n_ubatch": 8, "n_snapshots": 0, "isa": 0, "n_threads": 1}
-    return NativeEngine(path, description, options, lib.load())
+    return NativeEngine(path, description, options, LIBRARY)
 
 
 def numpy(path):

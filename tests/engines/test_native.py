@@ -1,9 +1,11 @@
 """The native engine: right within the bound, bitwise the same however the work is cut."""
 
+import ast
 import subprocess
 import sys
 import threading
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from hotfire.ref.models import gguf_file, probe
 from hotfire.verdict import Status as Outcome
 
 from .conftest import feed, tokens
+from .edges import edges
 from .machine import machine
 
 SMALL = "probe,n_layers=4,n_vocab=128"
@@ -131,7 +134,8 @@ STATE_FAULTS = {
 
 
 def test_every_fault_is_hunted():
-    assert sorted([*STATE_FAULTS, "context_one_too_long"]) == sorted(faults())
+    elsewhere = ["context_one_too_long", "writes_past_state", "writes_past_rows"]
+    assert sorted([*STATE_FAULTS, *elsewhere]) == sorted(faults())
 
 
 @pytest.mark.parametrize("fault", STATE_FAULTS)
@@ -254,8 +258,15 @@ def test_a_fork_after_load_is_refused(small):
     assert "forked after the model was opened" in done.stdout
 
 
-def test_a_full_context_beside_neighbours(small):
-    """The canary: one token too many is written into the next sequence's rows, and shows."""
+def test_a_full_context_is_a_status(small):
+    """At n_ctx - 1, n_ctx and n_ctx + 1 tokens, alone and beside three, in every slot."""
+    for _, _, past, status, same in edges(f"native:{small['tiny']},{TINY_SIZES}"):
+        assert status == (Status.CONTEXT_FULL if past == 1 else Status.OK)
+        assert same
+
+
+def test_one_token_too_many_shows_beside_it(small):
+    """The canary: it is written into the next sequence's rows."""
     ids = tokens(25, n_vocab=16)
 
     def beyond(options):
@@ -271,6 +282,18 @@ def test_a_full_context_beside_neighbours(small):
     assert faulty is Status.OK
     assert not np.array_equal(then, spoilt)
     assert len(first) == 5
+
+
+def test_damaged_files_are_refused_with_one_line():
+    """500 files, by the native loader and by the reference's; most cannot be used."""
+    script = Path(__file__).with_name("fuzz_files.py")
+    done = subprocess.run(
+        [sys.executable, script, "0", "500"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    refused = ast.literal_eval(done.stdout)
+    assert all(250 < refused[name] < 500 for name in ("native", "numpy"))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,9 @@ class NativeEngine:
         with ExitStack() as stack:
             if fault:
                 stack.enter_context(self._planted(fault))
-            self._exec = stack.enter_context(lib.context(self._library, options["isa"]))
+            self._exec = stack.enter_context(
+                lib.context(self._library, options["isa"], options["n_threads"])
+            )
             self._model = self._owned(stack, "model", "open", str(path).encode())
             given = self._struct(
                 "engine_params",
