@@ -9,7 +9,7 @@ import numpy as np
 from hotfire.props import mistakes
 from hotfire.props.case import Case, Inputs, decoded, draw_inputs
 from hotfire.props.compare import check, right_of, same
-from hotfire.props.execute import Broken, Subject, execute, execute_mistake
+from hotfire.props.execute import Broken, Subject, execute, execute_mistake, workspace_left
 from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Axis, Operand
 from hotfire.verdict import Severity
@@ -43,6 +43,22 @@ def cuts_are_invisible(subject: Subject, case: Case) -> bool:
     if subject.kernel.batch_invariant:
         for each in subject.operation.outputs:
             same(rule, each, got[each.name], at_once[each.name], f"{axis.name}=1")
+    return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
+
+
+def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
+    """What another call left in the outputs and in the workspace does not change a bit of the
+    result. Poison cannot show this alone: NaN fails every comparison, as old values do not.
+    """
+    rule = "leftovers_are_never_read"
+    operation = subject.operation
+    inputs = draw_inputs(operation, case)
+    other = draw_inputs(operation, replace(case, seed=case.seed ^ 1))
+    clean = execute(subject, case, inputs.stored, inputs.scalars)
+    left = execute(subject, case, other.stored, other.scalars) | workspace_left(subject, case)
+    got = execute(subject, case, inputs.stored, inputs.scalars, leftovers=left)
+    for each in operation.outputs:
+        same(rule, each, got[each.name], clean[each.name], "the result in poisoned memory")
     return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
 
 

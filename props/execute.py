@@ -21,6 +21,8 @@ WORKSPACE = "workspace"
 
 WORKSPACE_ALIGNMENT = 64
 
+NOTHING_LEFT: Mapping[str, Bytes] = {}
+
 
 class Broken(Exception):
     """A property does not hold.
@@ -68,6 +70,7 @@ def execute(
     case: Case,
     stored: Mapping[str, Bytes],
     scalars: Mapping[str, float],
+    leftovers: Mapping[str, Bytes] = NOTHING_LEFT,
 ) -> dict[str, Bytes]:
     """Runs the kernel on the stored inputs.
 
@@ -76,6 +79,7 @@ def execute(
         case: its sizes, and where its operands lie.
         stored: bytes of each operand that has values before the call.
         scalars: as passed.
+        leftovers: bytes of outputs and of the workspace before the call, which are else poisoned.
 
     Returns:
         The bytes of each output.
@@ -84,7 +88,7 @@ def execute(
         Broken: if it crashed, hung, refused a valid call, wrote outside its outputs or changed an
             input.
     """
-    places = _place(subject, case, stored)
+    places = _place(subject, case, {**leftovers, **stored})
     offsets = {name: place.offset for name, place in places.items()}
     sizes = _with_workspace(case.sizes, places)
     outcome = subject.runner.call(subject.kernel, offsets, sizes, scalars)
@@ -98,6 +102,13 @@ def execute(
     _check_untouched(subject, places, kept)
     arena = subject.runner.arena
     return {each.name: arena.view(places[each.name]).copy() for each in subject.operation.outputs}
+
+
+def workspace_left(subject: Subject, case: Case) -> dict[str, Bytes]:
+    """What the last call, of this case, left in its workspace; empty if it has none."""
+    if not subject.operation.workspace:
+        return {}
+    return {WORKSPACE: subject.runner.arena.view(_workspace(subject, case)).copy()}
 
 
 def execute_mistake(
@@ -146,7 +157,9 @@ def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[st
         arena.view(place)[:] = _initial(operand, case, stored)
         places[operand.name] = place
     if subject.operation.workspace:
-        places[WORKSPACE] = _place_workspace(subject, case)
+        place = places[WORKSPACE] = _workspace(subject, case)
+        arena.pad(place)[:] = PAD_BYTE
+        arena.view(place)[:] = stored.get(WORKSPACE, PAD_BYTE)
     return places
 
 
@@ -155,16 +168,12 @@ def _with_workspace(sizes: Mapping[str, int], places: Mapping[str, Placement]) -
     return {**sizes, **({WORKSPACE: places[WORKSPACE].n_bytes} if WORKSPACE in places else {})}
 
 
-def _place_workspace(subject: Subject, case: Case) -> Placement:
-    """Poisoned memory of a whole number of `WORKSPACE_ALIGNMENT` bytes."""
-    arena = subject.runner.arena
+def _workspace(subject: Subject, case: Case) -> Placement:
+    """A place of a whole number of `WORKSPACE_ALIGNMENT` bytes."""
     asked = measure(subject.operation.workspace, case.sizes)
     n_bytes = -(-asked // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
     slot = len(subject.operation.operands)
-    place = arena.place(slot, n_bytes, case.side, WORKSPACE_ALIGNMENT)
-    arena.pad(place)[:] = PAD_BYTE
-    arena.view(place)[:] = PAD_BYTE
-    return place
+    return subject.runner.arena.place(slot, n_bytes, case.side, WORKSPACE_ALIGNMENT)
 
 
 def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes:

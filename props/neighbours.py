@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 
@@ -41,6 +42,33 @@ def neighbours_are_invisible(subject: Subject, case: Case) -> bool:
     return proved
 
 
+def padding_is_invisible(subject: Subject, case: Case) -> bool:
+    """Sequences of padding, poisoned, before, between and after the others leave their results and
+    their states as they are without them: to the bit where the kernel promises that neighbours do
+    not matter, else within the bound.
+    """
+    rule = "padding_is_invisible"
+    operation = subject.operation
+    assert operation.sequences is not None
+    inputs = draw_inputs(operation, case)
+    division = divide(operation, case, inputs.stored, operation.sequences.seqs)
+    rng = Random(case.seed)  # noqa: S311 - a draw, not a secret
+    real = [member for member in range(division.n_members) if rng.random() < 0.5]
+    if not real:
+        return True
+    padded = poisoned(operation, case, inputs.stored, division, real)
+    got = execute(subject, replace(case, in_place=False), padded, inputs.scalars)
+    fewer, some = select(operation, case, inputs.stored, division, real)
+    alone = execute(subject, replace(fewer, in_place=False), some, inputs.scalars)
+    mine = rows_of(operation, case, got, division, real)
+    if subject.kernel.row_invariant:
+        for name, want in mine.items():
+            same(rule, operation.output(name), want, alone[name], "the result without the padding")
+    logical = decoded(operation, some, fewer.sizes)
+    right = right_of(subject, replace(inputs, stored=some, logical=logical), fewer)
+    return check(rule, subject, {**alone, **mine}, right, before=some)
+
+
 def _check_company(
     rule: str,
     subject: Subject,
@@ -53,7 +81,7 @@ def _check_company(
 ) -> None:
     """The member's bits are the same in every company."""
     operation = subject.operation
-    mine = rows_of(operation, case, among_poison, division, member)
+    mine = rows_of(operation, case, among_poison, division, [member])
     everyone = set(range(division.n_members))
     without_last = everyone - {division.n_members - 1} | {member}
     for kept, among in (
@@ -64,7 +92,7 @@ def _check_company(
         fewer, some = select(operation, case, stored, division, kept)
         alike = divide(operation, fewer, some, division.name)
         got = execute(subject, replace(fewer, in_place=False), some, scalars)
-        theirs = rows_of(operation, fewer, got, alike, sorted(kept).index(member))
+        theirs = rows_of(operation, fewer, got, alike, [sorted(kept).index(member)])
         for name, want in theirs.items():
             what = f"what {division.name} {member} gives among {among}, when they are poisoned"
             same(rule, operation.output(name), mine[name], want, what)

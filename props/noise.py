@@ -13,9 +13,16 @@ Z_MAX = 7.0
 """No element of a right result is this many standard deviations off: 2.6e-12 an element."""
 
 RMS_MAX = 1.6
-"""The most that the root mean square of z may be; z of one row share their input's noise."""
+"""What the root mean square of z may be at least, however many elements there are; z of one row
+share their input's noise.
+"""
 
-MEAN_MAX = 5.0
+RMS_SIGMAS = 7.0
+"""How far above 1 the root mean square of z may be, in standard errors of as many samples as are
+independent.
+"""
+
+MEAN_MAX = 6.0
 """The most that the mean of z may be, in standard errors at the worst correlation."""
 
 N_LEAST = 64
@@ -51,11 +58,12 @@ def noise_is_the_quantisers(subject: Subject, case: Case) -> bool:
         shape = want[each.name].shape
         error = each.format.decode(got[each.name], shape) - want[each.name]
         sigma = np.sqrt(spread[each.name]) + bound[each.name] + SMALLEST_NORMAL
-        _check_z(rule, each.name, error / sigma)
+        n_independent = float(spread.get(f"{each.name}_independent", error.size))
+        _check_z(rule, each.name, error / sigma, n_independent)
     return all(data.size for data in got.values())
 
 
-def _check_z(rule: str, name: str, z: Array) -> None:
+def _check_z(rule: str, name: str, z: Array, n_independent: float) -> None:
     if not z.size:
         return
     if not np.abs(z).max() <= Z_MAX:
@@ -64,9 +72,11 @@ def _check_z(rule: str, name: str, z: Array) -> None:
     if z.size < N_LEAST:
         return
     rms, mean = float(np.sqrt((z * z).mean())), float(z.mean())
-    if rms > RMS_MAX or abs(mean) > MEAN_MAX / np.sqrt(z.size):
+    rms_most = max(RMS_MAX, 1 + RMS_SIGMAS / np.sqrt(2 * n_independent))
+    mean_most = MEAN_MAX / np.sqrt(min(z.size, n_independent))
+    if rms > rms_most or abs(mean) > mean_most:
         raise Broken(
             rule,
             f"{name}: z has a root mean square of {rms:.3g} and a mean of {mean:.3g} over {z.size} "
-            f"elements; expected at most {RMS_MAX} and {MEAN_MAX / np.sqrt(z.size):.3g}",
+            f"elements; expected at most {rms_most:.3g} and {mean_most:.3g}",
         )

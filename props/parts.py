@@ -128,14 +128,18 @@ def _repack(
 
 
 def rows_of(
-    operation: Operation, case: Case, got: Mapping[str, Bytes], division: Division, member: int
+    operation: Operation,
+    case: Case,
+    got: Mapping[str, Bytes],
+    division: Division,
+    members: Collection[int],
 ) -> dict[str, Bytes]:
-    """The bytes of each output that belong to a member; outputs without rows are left out."""
+    """The bytes of each output that belong to some members; outputs without rows are left out."""
     out: dict[str, Bytes] = {}
     for operand in operation.outputs:
         for axis, owners in division.owners.items():
             if axis in operand.axes:
-                rows = np.flatnonzero(owners == member)
+                rows = np.flatnonzero(np.isin(owners, list(members)))
                 out[operand.name] = take(operand, axis, case, got[operand.name], rows)
     return out
 

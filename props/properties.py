@@ -16,6 +16,7 @@ from hotfire.props.basics import (
     cuts_are_invisible,
     exact_on_designed_inputs,
     holds_at_length,
+    leftovers_are_never_read,
     neutral_tail_is_invisible,
     refuses_mistakes,
 )
@@ -28,7 +29,7 @@ from hotfire.props.chunks import (
 )
 from hotfire.props.execute import Subject
 from hotfire.props.fills import RANDOM_FILLS
-from hotfire.props.neighbours import neighbours_are_invisible
+from hotfire.props.neighbours import neighbours_are_invisible, padding_is_invisible
 from hotfire.props.noise import noise_is_the_quantisers
 from hotfire.props.parts import divisions
 from hotfire.props.strategies import Cases, cases, landmark, long_cases, mistaken_cases
@@ -123,6 +124,14 @@ PROPERTIES = (
         lambda subject: bool(divisions(subject.operation)),
         smallest=1,
     ),
+    Property(
+        padding_is_invisible,
+        _plain,
+        lambda subject: subject.operation.sequences is not None,
+        smallest=1,
+        share=0.5,
+    ),
+    Property(leftovers_are_never_read, _plain, smallest=1, share=0.2),
     Property(
         neutral_tail_is_invisible,
         _plain,

@@ -230,8 +230,9 @@ class Operation:
         sequences: how a call can be cut along its tokens, or None.
         fast_bound: the bound in the arithmetic mode `fast`; None if both modes are the same.
         noise: inputs as values and scalars, and the variance of each quantised input's encoding
-            as `<input>_var` -> the variance of each output, to first order; None if no input is
-            quantised.
+            as `<input>_var` -> the variance of each output, to first order, and as
+            `<output>_independent` how many of its elements are as good as independent, if not all;
+            None if no input is quantised.
         workspace: bytes of workspace that a call needs, as `measure` takes them; "" for none.
     """
 

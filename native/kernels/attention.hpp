@@ -24,6 +24,8 @@ HOTFIRE_FAMILY_MUTANT(value_shifted, "the second key of a tile weighs the first 
 HOTFIRE_FAMILY_MUTANT(top_not_merged, "tiles with different maxima are added as they are");
 HOTFIRE_FAMILY_MUTANT(sum_not_merged, "a new maximum rescales the values, not the sum of weights");
 HOTFIRE_FAMILY_MUTANT(partial_in_bf16, "what is known before a later tile is rounded to bf16");
+HOTFIRE_FAMILY_MUTANT(empty_split_unwritten,
+                      "a split without keys counts with what lies in the workspace, if it is a number");
 HOTFIRE_FAMILY_MUTANT(reads_past_end, "k is read one element past its end");
 HOTFIRE_FAMILY_MUTANT(v_reads_past_end, "v is read one element past its end");
 HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
@@ -147,8 +149,10 @@ template <class T> struct Attention {
             const int64_t end = full - (drops_key(n_seen) && full < n_seen && full > from);
             Partial part{parts + s * head_dim};
             add_range(query, keys, values, from, end, part);
-            tops[s] = part.top;
-            sums[s] = part.sum;
+            if (!empty_split_unwritten || from < full || tops[s] != tops[s]) {
+                tops[s] = part.top;
+                sums[s] = part.sum;
+            }
             top = part.top > top ? part.top : top;
         }
         for (int64_t s = 0; s < n_splits; ++s) {

@@ -105,6 +105,38 @@ def bound(
     return {"y": error.reshape(q.shape) + SMALLEST_NORMAL}
 
 
+def noise(
+    q: Array,
+    k: Array,
+    v: Array,
+    seq_start: Integers,
+    kv_begin: Integers,
+    kv_len: Integers,
+    scale: float,
+    k_var: Array,
+    v_var: Array,
+) -> Values:
+    """To first order: a value counts by its weight p, and a score that is off by e moves the result
+    by p (v - y) e. Tokens share the values' noise; a row that alone decides counts once.
+    """
+    queries = _grouped(q, k.shape[1])
+    variance = np.zeros_like(queries)
+    n_scores = 0.0
+    for t, rows in _tokens(seq_start, kv_begin, kv_len):
+        scores = scale * np.einsum("hgd,jhd->hgj", queries[t], k[rows])
+        p = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+        p /= p.sum(axis=-1, keepdims=True)
+        y = np.einsum("hgj,jhd->hgd", p, v[rows])
+        off = p**2 * scale**2 * np.einsum("hgd,jhd->hgj", queries[t] ** 2, k_var[rows])
+        variance[t] = np.einsum("hgj,jhd->hgd", p**2, v_var[rows])
+        distance = v[rows].transpose(1, 0, 2)[:, None] - y[:, :, None]
+        variance[t] += np.einsum("hgj,hgjd->hgd", off, distance**2)
+        squares = np.maximum((off**2).sum(axis=-1), SMALLEST_NORMAL**2)
+        n_scores += float((off.sum(axis=-1) ** 2 / squares).sum())
+    independent = max(1.0, min(n_scores, k.shape[1] * k.shape[2]))
+    return {"y": variance.reshape(q.shape), "y_independent": np.array(independent)}
+
+
 def structure(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     """Any division of the tokens; each sequence's rows anywhere in the pool, with history."""
     seq_start = draw_starts(rng, sizes["n_tokens"], sizes["n_seqs"])
@@ -265,6 +297,7 @@ def _operation(dtype: str) -> Operation:
         bound=bound,
         fast_bound=bound,
         exact=exact_for(dtype),
+        noise=noise if dtype == "q8_0" else None,
         second=second,
         structure=structure,
         sequences=Sequences(

@@ -49,6 +49,14 @@ def bound_for(block_len: int) -> Reference:
     return bound
 
 
+def noise(weight: Array, x: Array, expert_ids: Integers, weight_var: Array, x_var: Array) -> Values:
+    """That of matvec, a slot; a slot that comes twice is no second sample."""
+    y = _products(weight**2 + weight_var, x_var, expert_ids)
+    y += _products(weight_var, x**2, expert_ids)
+    distinct = sum(len(set(ids)) for ids in expert_ids.tolist())
+    return {"y": y, "y_independent": np.array(distinct * weight.shape[1])}
+
+
 def structure(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     """Ids of all experts, some of them out of range, some repeated within a token."""
     shape, n_experts = (sizes["n_tokens"], sizes["n_top_k"]), sizes["n_experts"]
@@ -126,6 +134,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         bound=bound_for(block_len),
         fast_bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
+        noise=noise if block_len > 1 else None,
         second=second,
         structure=structure,
     )

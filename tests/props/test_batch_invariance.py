@@ -71,8 +71,8 @@ def test_results_do_not_depend_on_the_number_of_rows(subjects_of, name):
                 got = execute(subject, fewer, some, inputs.scalars)
                 alike = divide(op, fewer, some, axis)
                 for member in range(count):
-                    mine = rows_of(op, fewer, got, alike, member)
-                    theirs = rows_of(op, case, whole, division, member)
+                    mine = rows_of(op, fewer, got, alike, [member])
+                    theirs = rows_of(op, case, whole, division, [member])
                     assert equal(mine, theirs), (subject.kernel.variant, axis, count, member)
 
 

@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 
 from hotfire.props.execute import Subject
+from hotfire.props.mutants import hunt, named
+from hotfire.props.properties import property_named
 from hotfire.props.ratios import alarm_rate, ratios
 from hotfire.props.runner import Runner
+from hotfire.props.search import search
 from hotfire.ref.registry import operation, operations
+from hotfire.verdict import Status
 
 WALKING = [name for name in operations() if name.startswith(("matvec", "matmul"))]
 """Their bounds take rounding errors for independent, so that an alarm is improbable only."""
+
+
+NOISY = [name for name, each in operations().items() if each.noise]
+"""Those whose quantised inputs tiers T2 and T3 look at."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +48,26 @@ def test_a_false_alarm_is_improbable(subject_of, name):
     found = ratios(subject_of(name), n_cases=300, seed=2)
     assert found.largest < 2 / 3, found.case
     assert found.alarm_rate < 1e-4
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_the_quantisers_noise_is_as_large_as_derived(subject_of, name):
+    """No false alarm in cases of its own, at another seed than the searches'."""
+    stated = property_named("noise_is_the_quantisers")
+    found = search(subject_of(name), stated, 300, seed=9, make_small=False)
+    assert found.broken is None, (found.broken, found.case)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["attention_q8_0_value_shifted", "matmul_grouped_q4_0_chain_dropped", "matmul_q8_0_sum_in_f16"],
+)
+def test_noise_does_not_hide_a_fault(name, runner_for):
+    """The canary of tiers T2 and T3: hunted by them alone. f16 sums drown in the noise of q8_0."""
+    mutant = named(name)
+    verdict = hunt(mutant, runner=runner_for(mutant), only="noise_is_the_quantisers")
+    expected = Status.FAILED if name.endswith("f16") else Status.PASSED
+    assert verdict.status is expected, verdict.measurements
 
 
 def test_a_bound_that_is_too_small_is_seen(subject_of):
