@@ -45,6 +45,23 @@ def test_agrees_with_the_float64_model(model, isa):
     assert all(each.measurements["n_flips"] == 0 for each in verdict.parts)
 
 
+class _NearTie(Prompts):
+    """At token 5 float64's routers come within 9e-6 of a tie in one of 24 layers."""
+
+    def draw(self, n_vocab):
+        return [[59, 113, 250, 9, 144, 71, 33]]
+
+
+def test_a_router_s_tie_is_exempt_against_a_reference_that_cannot_tell():
+    """There transformers, on some machines, sends the token to the other expert."""
+    pytest.importorskip("transformers")
+    model = "probe,n_layers=24,n_experts=8"
+    verdict = run(f"transformers:{model}", f"native:{model}", (0,), _NearTie(n_generated=0))
+    [part] = verdict.parts
+    assert not part.findings
+    assert part.measurements["n_exempt"] == (part.measurements["worst_of_bound"] > 1)
+
+
 @pytest.mark.parametrize("model", [SMALL, MOE])
 def test_fast_arithmetic_is_within_the_bound(model):
     verdict = run(f"numpy:{model}", f"native:{model},mode=fast", (0, 1, 64))

@@ -28,7 +28,8 @@ worst error to it.
 Another argmax is legal only if the reference's own logits for the two ids differ by at most twice
 the bound. Where a router of the reference is within 2 B of a tie, the engine may send the token to
 the other expert: a difference that begins at just such a position is exempt, and the rest of the
-track, which carries the other choice on, is not judged.
+track, which carries the other choice on, is not judged. If the reference does not tell how near its
+routers came, the engine's own margins are taken, and the share of exemptions keeps them honest.
 """
 
 from __future__ import annotations

@@ -190,8 +190,8 @@ def _run(
         led = walker.walk(track) if walker else lead(walked, track, way)
         got, pos = np.concatenate(led.logits), np.array(led.pos)
         b = _bounds(track, *pair)
-        ties = router_ties(track.router_margin, b)
-        compared = compare(track.logits[pos], got, b[pos], ties[pos])
+        margin = led.router_margin if track.router_margin is None else track.router_margin[pos]
+        compared = compare(track.logits[pos], got, b[pos], router_ties(margin, b[pos]))
         outcome.comparisons.append(compared)
         if way != WALK and len(track.tokens) > 1:
             outcome.perplexities.append(perplexity(got, np.array(track.tokens)))

@@ -33,16 +33,25 @@ class Led:
         pos: of each row.
         after: for each row, the transition that led to the call that computed it.
         calls: lengths of the calls that lead straight to the end; empty on a walk.
+        margins: parts of the rows' router margins, for those rows that have one.
     """
 
     logits: list[Floats] = field(default_factory=list)
     pos: list[int] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
+    margins: list[Floats] = field(default_factory=list)
+
+    @property
+    def router_margin(self) -> Floats | None:
+        """Of each row, or None if the engine cannot tell."""
+        return np.concatenate(self.margins) if self.margins else None
 
     def add(self, rows: Rows, pos: int, n_tokens: int, after: str) -> None:
         """Keeps the first n_tokens rows of a decode."""
         self.logits.append(rows_of(rows)[:n_tokens])
+        if rows.router_margin is not None:
+            self.margins.append(rows.router_margin[:n_tokens].astype(np.float64))
         self.pos += range(pos, pos + n_tokens)
         self.after += [after] * n_tokens
 
