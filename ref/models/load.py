@@ -1,4 +1,4 @@
-"""Opens a model by name: a probe, a folder of safetensors, or a GGUF file."""
+"""Opens a model by name: `probe`, `nano`, a folder of safetensors, or a GGUF file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from hotfire.ref.models.tensors import Tensor, check
 
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 """What the family's checkpoints put before a tensor's name, multimodal ones first."""
+NANO = Path(__file__).with_name("nano")
+"""The trained model that comes with the package."""
+
+
+def locate(name: str) -> Path:
+    """Where a model's files are: `nano` is the package's own, anything else a path."""
+    return NANO if name == "nano" else Path(name)
 
 
 def load(name: str, sizes: Mapping[str, int] | None = None) -> tuple[Config, dict[str, Tensor]]:
     """A model's configuration and weights, by the names of `tensors.shapes`.
 
     Args:
-        name: `probe`, the path of a folder, or that of a .gguf file.
+        name: `probe`, `nano`, the path of a folder, or that of a .gguf file.
         sizes: for a probe: `seed`, and sizes as `probe.SIZES` names them.
 
     Raises:
@@ -34,11 +41,11 @@ def load(name: str, sizes: Mapping[str, int] | None = None) -> tuple[Config, dic
         return config, probe.weights(config, seed)
     if sizes:
         raise InputError(f"{next(iter(sizes))}: only a probe can be made at any size")
-    path = Path(name)
+    path = locate(name)
     if path.is_dir():
         return load_folder(path)
     if not path.is_file():
-        raise InputError(f"no model {name!r}: expected `probe`, a folder or a .gguf file")
+        raise InputError(f"no model {name!r}: expected `probe`, `nano`, a folder or a .gguf file")
     config, weights, _ = gguf_file.read(path)
     return config, weights
 

@@ -103,9 +103,17 @@ class Model:
             x = x + added
             margin = np.minimum(margin, layer_margin)
             hidden.append(x)
-        logits = self._norm(x, "norm") @ self._head.T
+        logits = self.head(self.normed(x))
         kept = np.stack(hidden) if keep_hidden else None
         return Output(logits, state.with_layers(new_layers, len(ids)), kept, margin)
+
+    def normed(self, x: Array) -> Array:
+        """The residual stream after the last layer, normed: what the head and drafters read."""
+        return self._norm(x, "norm")
+
+    def head(self, h: Array) -> Array:
+        """Logits of normed states."""
+        return h @ self._head.T
 
     def mix(self, layer: int, h: Array, state: State) -> tuple[Array, LayerState]:
         """The token mixer of one layer, on normed inputs, and the layer's state after it."""

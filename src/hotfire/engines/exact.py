@@ -164,7 +164,7 @@ def check(
         measurements={
             "bound_relative": relative_bound(one, other),
             "bound_median": float(
-                np.median(np.concatenate([_bounds(t, one, other) for t in tracks]))
+                np.median(np.concatenate([bounds(t, one, other) for t in tracks]))
             ),
         },
         transitions={
@@ -174,8 +174,8 @@ def check(
     )
 
 
-def _bounds(track: Track, one: Description, other: Description) -> NDArray[np.float64]:
-    """[n_tokens] B of each row."""
+def bounds(track: Track, one: Description, other: Description) -> NDArray[np.float64]:
+    """[n_tokens] B of each row of a track, for two engines."""
     return np.fmax(relative_bound(one, other), TAIL_AND_CHAIN * track.moved)
 
 
@@ -183,13 +183,13 @@ def _run(
     reference: Engine, walked: Walked, tracks: Sequence[Track], way: int, seed: int
 ) -> Outcome:
     pair = (reference.description, walked.description)
-    bound = float(np.median(np.concatenate([_bounds(track, *pair) for track in tracks])))
+    bound = float(np.median(np.concatenate([bounds(track, *pair) for track in tracks])))
     outcome, before = Outcome(way, bound), walked.transitions
     walker = Walker(walked, np.random.default_rng([seed, 0x57414C4B])) if way == WALK else None
     for number, track in enumerate(tracks):
         led = walker.walk(track) if walker else lead(walked, track, way)
         got, pos = np.concatenate(led.logits), np.array(led.pos)
-        b = _bounds(track, *pair)
+        b = bounds(track, *pair)
         margin = led.router_margin if track.router_margin is None else track.router_margin[pos]
         compared = compare(track.logits[pos], got, b[pos], router_ties(margin, b[pos]))
         outcome.comparisons.append(compared)
@@ -236,7 +236,7 @@ def _layer(reference: Engine, engine: Engine, track: Track, led: Led, found: Div
     if want is None or got is None or want.shape != got.shape:
         return ""
     pair = (reference.description, engine.description)
-    enlarged = float(_bounds(track, *pair)[found.pos] / max(relative_bound(*pair), TINY))
+    enlarged = float(bounds(track, *pair)[found.pos] / max(relative_bound(*pair), TINY))
     layer = parting_layer(want, got, *pair, enlarged)
     if layer is None:
         return "none, so the head"

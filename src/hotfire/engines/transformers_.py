@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from hotfire.engines.sequential import Held, Sequential, Step
 from hotfire.engines.targets import Options
 from hotfire.errors import InputError
 from hotfire.ref.models.config import Config
-from hotfire.ref.models.load import load
+from hotfire.ref.models.load import load, locate
 from hotfire.ref.models.tensors import Tensor
 
 UNITS = {"f32": ("float32", 2.0**-24), "bf16": ("bfloat16", 2.0**-8)}
@@ -51,8 +50,9 @@ def build(model: str, config: Config, weights: Mapping[str, Tensor], dtype: str)
     moe = "Moe" if config.n_experts else ""
     form = {"dtype": getattr(torch, dtype), "attn_implementation": "eager"}
     kind = getattr(transformers, f"Qwen3_5{moe}ForCausalLM")
-    if Path(model).is_dir():
-        return kind.from_pretrained(model, **form).eval()
+    path = locate(model)
+    if path.is_dir():
+        return kind.from_pretrained(path, **form).eval()
     fields = getattr(transformers, f"Qwen3_5{moe}TextConfig")(**config.to_json())
     built = kind._from_config(fields, **form).eval()
     state = {
