@@ -1,7 +1,7 @@
 """`libllama:FILE.gguf`, llama.cpp's library in this process.
 
-`libllama:probe,...` and `libllama:nano` write a temporary GGUF file first. Options: `lib`, the folder of
-the library (or HOTFIRE_LIBLLAMA); `dtype` of that file; `kv`, f32 or f16; `n_ubatch`;
+`libllama:probe,...` and `libllama:nano` write a temporary GGUF file first. Options: `lib`, the
+folder of the library (or HOTFIRE_LIBLLAMA); `dtype` of that file; `kv`, f32 or f16; `n_ubatch`;
 `rollback`, how many tokens back its recurrent state can go; `threads`; `n_ctx`, `n_seqs` and
 `n_batch`.
 """
