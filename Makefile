@@ -34,7 +34,7 @@ $(STAMPS)/venv: ci/requirements-build.txt
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/verify: $(STAMPS)/venv pyproject.toml
-	$(BIN)/python ci/dependencies.py ggml | xargs -d '\n' $(BIN)/python -m pip install -q
+	$(BIN)/python ci/dependencies.py verify | xargs -d '\n' $(BIN)/python -m pip install -q
 	@touch $@
 
 $(STAMPS)/test: $(STAMPS)/verify pyproject.toml

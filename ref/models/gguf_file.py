@@ -333,4 +333,4 @@ def _gguf() -> Any:
     try:
         return import_module("gguf")
     except ImportError:
-        raise InputError("writing GGUF needs `pip install 'hotfire[models]'` (gguf)") from None
+        raise InputError("writing GGUF needs `pip install 'hotfire[gguf]'`") from None

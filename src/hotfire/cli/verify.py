@@ -1,4 +1,4 @@
-"""`hotfire verify`: the main job. Binding, kernels, a third party's kernels, and the alarms."""
+"""`hotfire verify`: the main job. Binding, kernels, a third party's kernels, engine, alarms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 )
 @verdict_command
 def verify(profile: str, seed: int, out: Path) -> Verdict:
-    """Check the binding, fuzz our kernels and libggml's, prove that the alarms ring.
+    """Check the binding, fuzz our kernels and libggml's, compare our engine with the reference,
+    prove that the alarms ring.
 
     What was measured before an interruption is kept in the two files.
     """
@@ -78,6 +79,7 @@ def _parts(profile: str, seed: int, progress: Progress) -> Iterator[Verdict]:
     yield check_binding()
     for provider in PROVIDERS:
         yield from _fuzzed(provider, profile, seed, progress)
+    yield _engine(progress)
     yield _alarms(profile, seed, progress)
 
 
@@ -150,6 +152,13 @@ def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Itera
     yield combine(name, parts, scope=version, reproduce=reproduce)
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _engine(progress: Progress) -> Verdict:
+    from hotfire.engines.gate import FAULTS, PROMPTS, gate
+
+    progress.more(PROMPTS.n_prompts + len(FAULTS))
+    return combine("engine on nano", list(gate(progress.step)), reproduce="hotfire verify")
 
 
 def _alarms(profile: str, seed: int, progress: Progress) -> Verdict:
