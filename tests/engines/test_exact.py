@@ -13,6 +13,7 @@ from hotfire.engines.exact import WALK, check
 from hotfire.engines.faults import FAULTS
 from hotfire.engines.tracks import Prompts, decode, reference_track, rows_of
 from hotfire.engines.walked import TRANSITIONS
+from hotfire.errors import InputError
 from hotfire.verdict import Status
 
 SMALL = "probe,n_layers=4,n_vocab=128"
@@ -126,6 +127,25 @@ def test_ill_conditioned_rows_have_a_wider_bound():
     assert off[1] > b
     assert off[1] < 0.5 * TAIL_AND_CHAIN * track.moved[1]
     assert np.isnan(plain.moved).all()
+
+
+def test_float64_conditions_a_reference_that_is_not():
+    """With it the bound is as wide as float64's own perturbation; without, only the formula's."""
+    pytest.importorskip("transformers")
+    model = "probe,n_layers=24"
+    prompts = Prompts(n_prompts=1, length_max=5, n_generated=0)
+    bounds = {}
+    with (
+        open_engine(f"numpy:{model}") as exact,
+        open_engine(f"transformers:{model}") as reference,
+        open_engine(f"native:{model}") as engine,
+    ):
+        for third in (None, exact):
+            verdict = check(reference, engine, prompts, (0,), conditioning=third)
+            bounds[third] = verdict.measurements["bound_median"]
+        with pytest.raises(InputError, match="cannot be perturbed"):
+            check(reference, engine, prompts, (0,), conditioning=engine)
+    assert bounds[exact] >= bounds[None]
 
 
 def test_transformers_walks():

@@ -57,6 +57,7 @@ def test_a_router_s_tie_is_exempt_against_a_reference_that_cannot_tell():
     pytest.importorskip("transformers")
     model = "probe,n_layers=24,n_experts=8"
     verdict = run(f"transformers:{model}", f"native:{model}", (0,), _NearTie(n_generated=0))
+    assert verdict.measurements["bound_median"] == verdict.measurements["bound_relative"]
     [part] = verdict.parts
     assert not part.findings
     assert part.measurements["n_exempt"] == (part.measurements["worst_of_bound"] > 1)

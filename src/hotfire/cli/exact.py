@@ -71,6 +71,12 @@ def _seed(text: str) -> int:
     show_default=True,
     help="Of the prompts: a number, or `commit` for one that the checkout's commit determines.",
 )
+@click.option(
+    "--conditioning",
+    metavar="TARGET",
+    help="A numpy: target of the same model: it measures how far rounding may move each row, where "
+    "REFERENCE is not float64 itself.",
+)
 @verdict_command
 def exact(
     reference: str,
@@ -81,12 +87,16 @@ def exact(
     ubatch: str,
     walks: bool,
     seed: str,
+    conditioning: str | None,
 ) -> Verdict:
     """Compare TARGET with REFERENCE, logit by logit, along the reference's tokens.
 
-    A target is hash:, numpy:MODEL, transformers:MODEL or libllama:MODEL; MODEL is probe, a folder
-    or a .gguf file, and options follow, as in numpy:probe,n_layers=24,n_experts=8,seed=3.
+    A target is hash:, numpy:MODEL, transformers:MODEL, libllama:MODEL or native:MODEL; MODEL is
+    nano, probe, a folder or a .gguf file, and options follow, as in
+    numpy:probe,n_layers=24,n_experts=8,seed=3.
     """
+    from contextlib import nullcontext
+
     from hotfire.engines import open_engine
     from hotfire.engines.exact import check
     from hotfire.engines.tracks import Prompts
@@ -96,6 +106,10 @@ def exact(
     with (
         open_engine(reference) as one,
         open_engine(target) as other,
+        open_engine(conditioning) if conditioning else nullcontext() as third,
         Progress(prompts + len(ways)) as progress,
     ):
-        return check(one, other, drawn, ways, reproduce=command_line(), step=progress.step)
+        return check(
+            one, other, drawn, ways, conditioning=third, reproduce=command_line(),
+            step=progress.step,
+        )  # fmt: skip

@@ -15,9 +15,9 @@ A supposes that layers hand errors on and do not enlarge them. But a Gated Delta
 o = q^T S, which is small where the sum cancels, above all at the first tokens, when S has hardly
 any rank; two such layers in a row have been seen to enlarge errors 200-fold. So the float64
 reference measures it: M is how far a row's largest logit moves when every weight of the reference
-is off by a relative normal error of u_sum + u_stored, the worst of `N_PERTURBED` draws. With a
-reference that cannot be perturbed, M is 0, and a bound exceeded at one of the first tokens of a
-deep model may be its conditioning.
+is off by a relative normal error of u_sum + u_stored, the worst of `N_PERTURBED` draws. Beside a
+reference that is not float64 another target can measure it. With none that can be perturbed, M is
+0, and a bound exceeded at one of the first tokens of a deep model may be its conditioning.
 
 A whole row has no tail: its RMS difference may be at most a quarter of the bound, that is 1.5
 standard deviations of its own scale. In bf16 this says more than the largest difference does.

@@ -35,6 +35,7 @@ from hotfire.engines.numpy_ import NumpyEngine
 from hotfire.engines.protocol import Description, Engine
 from hotfire.engines.tracks import Prompts, Track, reference_track
 from hotfire.engines.walked import START, TRANSITIONS, Walked
+from hotfire.errors import InputError
 from hotfire.verdict import Finding, Severity, Status, Verdict, combine, judge
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -124,6 +125,7 @@ def check(
     prompts: Prompts,
     ways: Sequence[int],
     *,
+    conditioning: Engine | None = None,
     reproduce: str = "",
     step: Callable[[str], object] = str,
 ) -> Verdict:
@@ -133,14 +135,22 @@ def check(
         reference, engine: of the same model.
         prompts: along what.
         ways: chunk sizes, 0 for whole prompts, `WALK` for a walk; at least one.
+        conditioning: the same model in float64, which measures how far rounding moves each row;
+            the reference itself if it is that, and nothing if it is not and none is given.
         reproduce: the command line, for findings.
         step: called with a word before each part of the work.
+
+    Raises:
+        InputError: if what conditions is not float64.
     """
     one, other = reference.description, engine.description
     unit = sum(each.unit_sum + each.unit_stored for each in (one, other))
     twins = []
-    if isinstance(reference, NumpyEngine):
-        twins = [reference.perturbed(unit, seed) for seed in range(N_PERTURBED)]
+    if conditioning is not None and not isinstance(conditioning, NumpyEngine):
+        raise InputError(f"{conditioning.description.name} cannot be perturbed; expected numpy:")
+    exact = conditioning or reference
+    if isinstance(exact, NumpyEngine):
+        twins = [exact.perturbed(unit, seed) for seed in range(N_PERTURBED)]
     tracks = []
     for number, prompt in enumerate(prompts.draw(reference.description.n_vocab)):
         step(f"reference, prompt {number}")
