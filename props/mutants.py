@@ -14,7 +14,7 @@ from hotfire.props.execute import Subject
 from hotfire.props.properties import PROPERTIES, Property, property_named
 from hotfire.props.runner import KernelInfo, Runner
 from hotfire.props.search import PROFILES, Search, check_kernel, search
-from hotfire.ref.registry import operation
+from hotfire.ref.registry import operation, operations
 from hotfire.verdict import Finding, Severity, Status, Verdict, combine
 
 HANG_SECONDS = 1.0

@@ -11,6 +11,10 @@
 HOTFIRE_MUTANT(matvec_f32, matvec_f32_last_part_dropped,
                "the last part of a call that is split over threads is not computed");
 
+// What only a sanitizer can see; of no operation, so that the suites do not hunt them.
+HOTFIRE_MUTANT(sanitizers, threads_parts_overlap, "parts share an item, which two threads write");
+HOTFIRE_MUTANT(sanitizers, threads_array_overrun, "a byte past a local array is written");
+
 namespace hotfire {
 
 static constexpr uintptr_t WORKSPACE_ALIGNMENT = 64;
@@ -196,7 +200,16 @@ static int64_t count_parts(const Split &split, int64_t n_threads) {
     return n_worth < static_cast<double>(n_most) ? static_cast<int64_t>(n_worth) : n_most;
 }
 
+static void overrun() {
+    char bytes[8];
+    volatile char *at = bytes;
+    volatile int past = sizeof bytes;
+    at[past] = 0;
+}
+
 void Check::in_parts(const Split &split, void (*some)(const void *, Range), const void *job) const {
+    if (threads_array_overrun)
+        overrun();
     const int64_t n_parts = context_->n_threads > 1 ? count_parts(split, context_->n_threads) : 1;
     if (n_parts > 1 && !context_->pool)
         context_->pool = Pool::start(context_->n_threads);
@@ -205,7 +218,7 @@ void Check::in_parts(const Split &split, void (*some)(const void *, Range), cons
     const auto part = [&](int64_t i) {
         const int64_t n_units = (split.n_items + split.unit - 1) / split.unit;
         const int64_t begin = n_units * i / n_parts * split.unit;
-        const int64_t end = n_units * (i + 1) / n_parts * split.unit;
+        const int64_t end = (n_units * (i + 1) / n_parts + threads_parts_overlap) * split.unit;
         some(job, {begin, std::min(end, split.n_items)});
     };
     context_->pool->run([](const void *each, int64_t i) {

@@ -1,4 +1,5 @@
 """The provider `hotfire-mutants:NAME`: our library with one fault switched on, or none.
+`hotfire-mutants:NAME@PATH` takes it from elsewhere, as from a build under a sanitizer.
 
 That library splits even the smallest call over its threads, of which there are three, so that every
 search here, and the healthy one above all, also searches the seams between the parts of a call.
@@ -7,6 +8,7 @@ search here, and the healthy one above all, also searches the seams between the 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from hotfire import lib
 from hotfire.errors import InputError
@@ -19,13 +21,14 @@ N_THREADS = 3
 
 def provide(argument: str) -> Provider:
     """The library with that mutant; without a name, its healthy self."""
-    library = lib.load(lib.MUTANTS)
+    mutant, _, path = argument.partition("@")
+    library = lib.load_path(Path(path)) if path else lib.load(lib.MUTANTS)
 
     def select(name: str) -> None:
         if not library.lib.hotfire_mutant_select(name.encode()):
             known = ", ".join(mutant.name for mutant in mutants())
             raise InputError(f"mutant {name!r} is not known; expected one of: {known}")
 
-    select(argument)
+    select(mutant)
     name = f"hotfire-mutants:{argument}" if argument else "hotfire-mutants"
     return replace(offer(name, library, N_THREADS), select=select)
