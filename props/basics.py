@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hotfire.props import mistakes
-from hotfire.props.case import Case, Inputs, decoded, draw_inputs
+from hotfire.props.case import Case, Inputs, decoded, draw_inputs, draw_others
 from hotfire.props.compare import check, right_of, same
 from hotfire.props.execute import Broken, Subject, execute, execute_mistake, workspace_left
 from hotfire.ref.formats import Bytes
@@ -53,7 +53,7 @@ def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
     rule = "leftovers_are_never_read"
     operation = subject.operation
     inputs = draw_inputs(operation, case)
-    other = draw_inputs(operation, replace(case, seed=case.seed ^ 1))
+    other = draw_others(operation, case)
     clean = execute(subject, case, inputs.stored, inputs.scalars)
     left = execute(subject, case, other.stored, other.scalars) | workspace_left(subject, case)
     got = execute(subject, case, inputs.stored, inputs.scalars, leftovers=left)

@@ -92,6 +92,12 @@ def draw_inputs(operation: Operation, case: Case) -> Inputs:
     return Inputs(stored, decoded(operation, stored, case.sizes), single)
 
 
+def draw_others(operation: Operation, case: Case) -> Inputs:
+    """Inputs of the same sizes and other contents."""
+    fill = "normal" if case.fill.startswith(FILES) else case.fill
+    return draw_inputs(operation, replace(case, fill=fill, seed=case.seed ^ 1))
+
+
 def _from_file(operation: Operation, case: Case) -> Inputs:
     """The bytes and scalars of a saved failure."""
     path = Path(case.fill.partition(":")[2])

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from hotfire.props.case import Case, Inputs, decoded, draw_inputs
+from hotfire.props.case import Case, Inputs, decoded, draw_inputs, draw_others
 from hotfire.props.compare import check, right_of, same
 from hotfire.props.execute import Broken, Subject, execute
 from hotfire.props.parts import pool_owners, put, take, whole_bytes, whole_numbers
@@ -95,7 +95,7 @@ def rollback_leaves_nothing(subject: Subject, case: Case) -> bool:
     history = rng.randint(0, longest)
     ends = sorted({history, longest} - {0})
     taken_back = sorted({history + rng.randint(0, longest - history) for _ in range(2)})
-    other = draw_inputs(operation, replace(case, seed=case.seed ^ 1))
+    other = draw_others(operation, case)
     drafted = inputs.stored | {
         each.name: other.stored[each.name]
         for each in operation.inputs

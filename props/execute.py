@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,12 +57,36 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True)
+class Made:
+    """One call as it was made.
+
+    Args:
+        case: its sizes.
+        stored: bytes of each operand before the call; outputs that are not here were poisoned.
+        scalars: as passed.
+        got: bytes of each output after it; none if it broke its contract.
+    """
+
+    case: Case
+    stored: Mapping[str, Bytes]
+    scalars: Mapping[str, float]
+    got: Mapping[str, Bytes]
+
+
+@dataclass(frozen=True)
 class Subject:
-    """One kernel of one provider, as properties see it."""
+    """One kernel of one provider, as properties see it.
+
+    Args:
+        runner: the worker that runs it.
+        kernel, operation: which.
+        record: takes every call, or None.
+    """
 
     runner: Runner
     kernel: KernelInfo
     operation: Operation
+    record: list[Made] | None = None
 
 
 def execute(
@@ -88,7 +112,10 @@ def execute(
         Broken: if it crashed, hung, refused a valid call, wrote outside its outputs or changed an
             input.
     """
-    places = _place(subject, case, {**leftovers, **stored})
+    initial = {**leftovers, **stored}
+    places = _place(subject, case, initial)
+    if subject.record is not None:
+        subject.record.append(Made(case, initial, scalars, {}))
     offsets = {name: place.offset for name, place in places.items()}
     sizes = _with_workspace(case.sizes, places)
     outcome = subject.runner.call(subject.kernel, offsets, sizes, scalars)
@@ -101,7 +128,10 @@ def execute(
     kept = {name: data for name, data in stored.items() if name not in overwritten}
     _check_untouched(subject, places, kept)
     arena = subject.runner.arena
-    return {each.name: arena.view(places[each.name]).copy() for each in subject.operation.outputs}
+    got = {each.name: arena.view(places[each.name]).copy() for each in subject.operation.outputs}
+    if subject.record is not None:
+        subject.record[-1] = replace(subject.record[-1], got=got)
+    return got
 
 
 def workspace_left(subject: Subject, case: Case) -> dict[str, Bytes]:

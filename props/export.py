@@ -1,12 +1,14 @@
 """Writes a failure as one C file that needs nothing but a compiler and the library.
 
 The program opens a library with our interface, lays the operands out against inaccessible pages,
-calls the kernel once and compares with what the reference says, element by element.
+makes the calls and compares each with what the reference says, element by element. Operands of one
+name lie in the same place at every call, as a fault may go by addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -14,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotfire.errors import InputError
-from hotfire.props.case import Case, draw_inputs
+from hotfire.props.case import Case, decoded, draw_inputs, parse
+from hotfire.props.execute import WORKSPACE, Broken, Made, Subject
+from hotfire.props.properties import Property, property_named
+from hotfire.props.replay import Saved
+from hotfire.props.runner import Runner
+from hotfire.props.search import kernels_of
 from hotfire.ref.c_header import prototype
 from hotfire.ref.formats import FORMATS
-from hotfire.ref.operation import Operand, Operation, evaluate, measure
+from hotfire.ref.operation import Operand, Operation, Values, evaluate, measure
+from hotfire.ref.registry import operation
 
 MAX_BYTES = 1 << 20
 """The most bytes of operands that a C file is written for."""
@@ -43,22 +51,98 @@ int main(int argc, char **argv) {
     hotfire_status (*create)(const hotfire_context_params *, hotfire_context **) =
         dlsym(library, "hotfire_context_create");
     hotfire_context_params params = {sizeof params, HOTFIRE_ABI_VERSION, 0, ISA};
-    hotfire_exec exec = {sizeof exec, FLAGS, 0, 0, 0, WORKSPACE_SIZE};
+    hotfire_exec exec = {sizeof exec, FLAGS, 0, 0, 0, 0};
     if (create(&params, &exec.context)) {
         fprintf(stderr, "the context was refused\\n");
         return 2;
     }
-    if (WORKSPACE_SIZE)
-        exec.workspace = place(0, WORKSPACE_SIZE);
+    int wrong = 0;
 """
 
 
-def export(operation: Operation, case: Case, variant: str, about: str) -> str:
+ONE_CALL = ("agrees_with_reference", "exact_on_designed_inputs", "holds_at_length")
+"""Properties that make one call and compare it with the reference."""
+
+
+def one_call(op: Operation, case: Case) -> list[Made]:
+    """The call that such a property makes."""
+    inputs = draw_inputs(op, case)
+    return [Made(case, inputs.stored, inputs.scalars, {})]
+
+
+def calls_of(subject: Subject, stated: Property, case: Case) -> list[Made]:
+    """The calls that a relation makes, up to the first whose result is wrong by itself.
+
+    Raises:
+        InputError: if there is none: what fails is a comparison of calls with one another.
+    """
+    recorded: list[Made] = []
+    recording = Subject(subject.runner, subject.kernel, subject.operation, recorded)
+    with suppress(Broken):
+        stated.holds(recording, case)
+    for index, made in enumerate(recorded):
+        if _is_wrong(subject.operation, made):
+            return recorded[: index + 1]
+    raise InputError(
+        f"{stated.name} compares calls each of which is right by itself, so no C file can show it; "
+        "`hotfire props replay` does"
+    )
+
+
+def _is_wrong(operation: Operation, made: Made) -> bool:
+    if not made.got:
+        return True
+    want, bound = _expected(operation, made, is_exact=False)
+    for each in operation.outputs:
+        got = each.format.decode(made.got[each.name], want[each.name].shape)
+        with np.errstate(invalid="ignore"):
+            right = np.abs(got - want[each.name]) <= bound[each.name]
+        if not (right | np.isinf(bound[each.name])).all():
+            return True
+    return False
+
+
+def _expected(operation: Operation, made: Made, is_exact: bool) -> tuple[Values, Values]:
+    """The reference and its bound, infinite where poison reaches."""
+    logical = decoded(operation, made.stored, made.case.sizes)
+    arguments = (logical, made.scalars, made.case.sizes)
+    want = evaluate(operation.reference, *arguments)
+    bound = evaluate(operation.fast_bound or operation.bound, *arguments)
+    for each in operation.outputs:
+        values = want[each.name]
+        bound[each.name] = np.broadcast_to(bound[each.name], values.shape)
+        if is_exact and not each.format.is_lossy and not each.format.is_integer:
+            want[each.name] = values.astype(np.float32).astype(np.float64)
+            bound[each.name] = np.zeros_like(values)
+        elif not each.format.is_integer:
+            bound[each.name] = np.where(np.isnan(values), np.inf, bound[each.name])
+            want[each.name] = np.where(np.isnan(values), 0, values)
+    return want, bound
+
+
+def export_saved(kept: Saved) -> str:
+    """The C file of a saved failure.
+
+    Raises:
+        InputError: if it cannot be shown so.
+    """
+    op = operation(kept.operation)
+    case = parse(op, kept.case)
+    about = f"{kept.property} does not hold on {kept.provider} {kept.variant}:"
+    if kept.property in ONE_CALL:
+        return export(op, one_call(op, case), kept.variant, about)
+    with Runner(kept.provider) as runner:
+        (kernel,) = kernels_of(runner, [op.name], kept.variant)
+        calls = calls_of(Subject(runner, kernel, op), property_named(kept.property), case)
+    return export(op, calls, kept.variant, about)
+
+
+def export(operation: Operation, calls: Sequence[Made], variant: str, about: str) -> str:
     """The C file's text.
 
     Args:
-        operation: what the case is of.
-        case: whose call is written out; a relation's first call, where it makes several.
+        operation: what is called.
+        calls: in their order; a single one of designed inputs must be exact.
         variant: the instruction set, and `-fast`.
         about: a line that says what failed.
 
@@ -66,23 +150,16 @@ def export(operation: Operation, case: Case, variant: str, about: str) -> str:
         InputError: if the operands are too large for a source file, or the variant is none of
             the library's.
     """
-    inputs = draw_inputs(operation, case)
-    if sum(data.size for data in inputs.stored.values()) > MAX_BYTES:
+    if sum(data.size for made in calls for data in made.stored.values()) > MAX_BYTES:
         raise InputError(f"the operands have more than {MAX_BYTES} bytes; shrink the case first")
     isa = variant.removesuffix("-fast")
     codes = {"scalar": 1, "avx2": 2, "avx512": 3}
     if isa not in codes:
         raise InputError(f"variant {variant!r} has no C interface; expected {', '.join(codes)}")
-    want = evaluate(operation.reference, inputs.logical, inputs.scalars, case.sizes)
-    bound = evaluate(operation.bound, inputs.logical, inputs.scalars, case.sizes)
-    for each in operation.outputs:
-        if case.is_designed and not each.format.is_lossy and not each.format.is_integer:
-            want[each.name] = want[each.name].astype(np.float32).astype(np.float64)
-            bound[each.name] = np.zeros_like(want[each.name])
-    asked = measure(operation.workspace, case.sizes) if operation.workspace else 0
+    is_exact = len(calls) == 1 and calls[0].case.is_designed
     lines = [
         f"/* {about}",
-        f" * {operation.name} {case}",
+        *(f" * {operation.name} {made.case}" for made in calls),
         " * Compile: cc -std=gnu11 FILE -ldl -lm    Run: ./a.out LIBRARY [MUTANT]",
         " */",
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <math.h>\n#include <stdint.h>",
@@ -92,20 +169,41 @@ def export(operation: Operation, case: Case, variant: str, about: str) -> str:
         prototype(operation).replace("hotfire_status hotfire_", "typedef hotfire_status kernel_"),
         f"#define ISA {codes[isa]}",
         f"#define FLAGS {int(variant.endswith('-fast'))}",
-        f"#define WORKSPACE_SIZE {-(-asked // 64) * 64}ul\n",
-        *(
-            f"static const unsigned char {name}_bytes[] = {_array(data)};"
-            for name, data in inputs.stored.items()
-        ),
+        f"#define ROOM {_room(operation, calls)}ul\n",
     ]
-    for each in operation.outputs:
-        lines += [
-            f"static const double {each.name}_want[] = {_array(want[each.name])};",
-            f"static const double {each.name}_bound[] = "
-            f"{_array(np.broadcast_to(bound[each.name], want[each.name].shape))};",
-        ]
-    lines += [_place(case), _decoders(), _MAIN, *_call(operation, case, inputs.scalars), "}"]
+    for number, made in enumerate(calls):
+        lines += _data(operation, made, number, *_expected(operation, made, is_exact))
+    lines += [_place(calls[0].case), _decoders(), _MAIN]
+    lines += [f'    kernel_{operation.name} *kernel = dlsym(library, "hotfire_{operation.name}");']
+    for number, made in enumerate(calls):
+        lines += ["    {", *_call(operation, made, number), "    }"]
+    lines += ['    puts(wrong ? "wrong" : "right");\n    return wrong;', "}"]
     return "\n".join(lines) + "\n"
+
+
+def _workspace_size(operation: Operation, case: Case) -> int:
+    asked = measure(operation.workspace, case.sizes) if operation.workspace else 0
+    return -(-asked // 64) * 64
+
+
+def _room(operation: Operation, calls: Sequence[Made]) -> int:
+    """Bytes of the largest operand or workspace."""
+    sizes = [_workspace_size(operation, made.case) for made in calls]
+    for made in calls:
+        sizes += [each.format.n_bytes(each.shape(made.case.sizes)) for each in operation.operands]
+    return max(sizes)
+
+
+def _data(
+    operation: Operation, made: Made, number: int, want: Values, bound: Values
+) -> Iterator[str]:
+    """The arrays of one call: operands before it, and what the reference says."""
+    for name, data in made.stored.items():
+        yield f"static const unsigned char {name}_bytes_{number}[] = {_array(data)};"
+    for each in operation.outputs:
+        for word, values in (("want", want), ("bound", bound)):
+            array = _array(values[each.name])
+            yield f"static const double {each.name}_{word}_{number}[] = {array};"
 
 
 def _array(values: NDArray[Any]) -> str:
@@ -127,20 +225,24 @@ def _number(value: float) -> str:
 
 
 def _place(case: Case) -> str:
-    """The C function that lays an operand against an inaccessible page."""
+    """The C function that lays an operand against an inaccessible page; one place a slot."""
     at = "page" if case.side == "start" else "page + room - n_bytes"
     return f"""
-static void *place(const void *bytes, size_t n_bytes) {{
+static void *place(int slot, const void *bytes, size_t n_bytes) {{
+    static char *pages[64];
     const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t room = (n_bytes + page_size - 1) / page_size * page_size + page_size;
-    char *memory = mmap(0, room + 2 * page_size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char *page = memory + page_size, *at = {at};
+    const size_t room = (ROOM + page_size - 1) / page_size * page_size + page_size;
+    if (!pages[slot]) {{
+        char *memory = mmap(0, room + 2 * page_size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect(memory, page_size, PROT_NONE);
+        mprotect(memory + page_size + room, page_size, PROT_NONE);
+        pages[slot] = memory + page_size;
+    }}
+    char *page = pages[slot], *at = {at};
     memset(page, 0xFF, room);
     if (bytes)
         memcpy(at, bytes, n_bytes);
-    mprotect(memory, page_size, PROT_NONE);
-    mprotect(page + room, page_size, PROT_NONE);
     return at;
 }}
 """
@@ -177,7 +279,7 @@ static int compare(const char *name, const void *got, double (*read)(const void 
                    const double *want, const double *bound, long n) {
     long n_wrong = 0, worst = -1;
     for (long i = 0; i < n; ++i)
-        if (!(fabs(read(got, i) - want[i]) <= bound[i]) && (n_wrong++ == 0 ||
+        if (!isinf(bound[i]) && !(fabs(read(got, i) - want[i]) <= bound[i]) && (n_wrong++ == 0 ||
             fabs(read(got, i) - want[i]) > fabs(read(got, worst) - want[worst])))
             worst = i;
     if (n_wrong)
@@ -187,31 +289,36 @@ static int compare(const char *name, const void *got, double (*read)(const void 
 }"""
 
 
-def _call(operation: Operation, case: Case, scalars: dict[str, float]) -> Iterator[str]:
-    """The statements that place the operands, call the kernel and compare."""
-    drawn = {each.name for each in operation.drawn}
-    for each in operation.operands:
+def _call(operation: Operation, made: Made, number: int) -> Iterator[str]:
+    """The statements that place the operands of one call, make it and compare."""
+    case = made.case
+
+    def bytes_of(name: str) -> str:
+        return f"{name}_bytes_{number}" if name in made.stored else "0"
+
+    for slot, each in enumerate(operation.operands):
         n_bytes = each.format.n_bytes(each.shape(case.sizes))
-        bytes_ = f"{each.name}_bytes" if each.name in drawn else "0"
+        placed = f"place({slot}, {bytes_of(each.name)}, {n_bytes})"
         if case.in_place and each.in_place:
-            yield f"    {_type(each)} {each.name} = ({_type(each)}){each.in_place};"
-        else:
-            yield f"    {_type(each)} {each.name} = place({bytes_}, {n_bytes});"
+            placed = f"({_type(each)}){each.in_place}"
+        yield f"        {_type(each)} {each.name} = {placed};"
+    size = _workspace_size(operation, case)
+    if size:
+        slot = len(operation.operands)
+        yield f"        exec.workspace = place({slot}, {bytes_of(WORKSPACE)}, {size});"
+        yield f"        exec.workspace_size = {size};"
     arguments = [each.name for each in operation.operands]
-    arguments += [f"(float){_number(scalars[each.name])}" for each in operation.scalars]
+    arguments += [f"(float){_number(made.scalars[each.name])}" for each in operation.scalars]
     arguments += [str(case.sizes[axis.name]) for axis in operation.axes]
-    yield f'    kernel_{operation.name} *kernel = dlsym(library, "hotfire_{operation.name}");'
-    yield f"    const hotfire_status status = kernel(&exec, {', '.join(arguments)});"
-    yield '    if (status) {\n        printf("status %d\\n", (int)status);'
-    yield "        return 1;\n    }"
-    yield "    int wrong = 0;"
+    yield f"        const hotfire_status status = kernel(&exec, {', '.join(arguments)});"
+    yield '        if (status) {\n            printf("status %d\\n", (int)status);'
+    yield "            return 1;\n        }"
     for each in operation.outputs:
         n = int(np.prod(each.shape(case.sizes), dtype=np.int64))
         yield (
-            f'    wrong |= compare("{each.name}", {each.name}, read_{each.dtype}, '
-            f"{each.name}_want, {each.name}_bound, {n});"
+            f'        wrong |= compare("call {number}: {each.name}", {each.name}, '
+            f"read_{each.dtype}, {each.name}_want_{number}, {each.name}_bound_{number}, {n});"
         )
-    yield '    puts(wrong ? "wrong" : "right");\n    return wrong;'
 
 
 def _type(operand: Operand) -> str:

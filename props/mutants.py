@@ -71,7 +71,7 @@ def _native() -> list[Mutant]:
         operation = text(library.lib.hotfire_mutant_operation(index))
         doc = text(library.lib.hotfire_mutant_doc(index))
         found.append(Mutant(name, operation, doc, "hotfire-mutants", f"hotfire-mutants:{name}"))
-    return [mutant for mutant in found if mutant.operation != "engine"]
+    return [mutant for mutant in found if mutant.operation in operations()]
 
 
 def named(name: str) -> Mutant:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ import pytest
 from hotfire import lib
 from hotfire.errors import InputError
 from hotfire.props.case import draw_inputs, parse
-from hotfire.props.export import export
+from hotfire.props.execute import Subject
+from hotfire.props.export import calls_of, export, one_call
+from hotfire.props.properties import property_named
 from hotfire.props.replay import files, read
+from hotfire.props.runner import Runner
+from hotfire.props.search import kernels_of
 from hotfire.ref.registry import operation
 
 
@@ -80,7 +85,7 @@ def test_every_format_can_be_exported(tmp_path, name, text):
     """The C decoders read what ours do: a healthy library is right."""
     op = operation(name)
     source = tmp_path / "case.c"
-    source.write_text(export(op, parse(op, text), "avx2", "a case"))
+    source.write_text(export(op, one_call(op, parse(op, text)), "avx2", "a case"))
     program = tmp_path / "case"
     words = ["cc", "-std=gnu11", "-Wall", "-Werror", "-o", str(program), str(source), "-ldl", "-lm"]
     subprocess.run(words, check=True)
@@ -88,6 +93,51 @@ def test_every_format_can_be_exported(tmp_path, name, text):
         [str(program), str(lib.path())], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "right\n")
+
+
+RELATIONS = {
+    "chunks_are_invisible": ("gated_delta", "gated_delta_history_lost", "scalar"),
+    "rollback_leaves_nothing": ("gated_delta", "gated_delta_rollback_ignored", "scalar"),
+    "leftovers_are_never_read": (
+        "attention_f32",
+        "attention_f32_empty_split_unwritten",
+        "avx2-fast",
+    ),
+    "neighbours_are_invisible": ("conv1d_causal", "conv1d_causal_neighbour_state", "avx2"),
+}
+
+
+@pytest.mark.parametrize("stated", RELATIONS)
+def test_a_relations_calls_are_exported_in_order(tmp_path, stated):
+    """Wrong in C with the fault, and right without it, also where only the order shows it."""
+    name, mutant, variant = RELATIONS[stated]
+    provider = f"hotfire-mutants:{mutant}"
+    words = ("--provider", provider, "--variant", variant, "--property", stated)
+    assert hotfire("props", "run", name, *words, cwd=tmp_path)[0] == 1
+    (kept,) = files([tmp_path / "out/replay"])
+    source, program = tmp_path / "failure.c", tmp_path / "failure"
+    code, said = hotfire("props", "export", str(kept), "--output", str(source), cwd=tmp_path)
+    assert code == 0, said
+    words = ["cc", "-std=gnu11", "-Wall", "-Werror", "-o", str(program), str(source), "-ldl", "-lm"]
+    subprocess.run(words, check=True)
+    library = str(lib.path(lib.MUTANTS))
+    for fault, expected in (([mutant], 1), ([], 0)):
+        done = subprocess.run([str(program), library, *fault], capture_output=True, check=False)
+        assert done.returncode == expected, done.stdout
+
+
+def test_a_difference_of_calls_that_are_right_is_not_exported(tmp_path):
+    """One clear message: splits that differ by a rounding are only seen side by side."""
+    op = operation("attention_f32")
+    with Runner("hotfire") as runner:
+        (fast,) = kernels_of(runner, ["attention_f32"], "scalar-fast")
+        promising = replace(fast, batch_invariant=True)
+        stated = property_named("cuts_are_invisible")
+        case = parse(
+            op, "n_tokens=4,n_seqs=1,n_kv=300,n_kv_heads=1,n_groups=2,head_dim=8,n_splits=7"
+        )
+        with pytest.raises(InputError, match="each of which is right by itself"):
+            calls_of(Subject(runner, promising, op), stated, case)
 
 
 def test_what_is_no_saved_failure_is_refused(tmp_path):

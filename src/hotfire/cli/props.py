@@ -155,20 +155,18 @@ def replay(paths: tuple[Path, ...]) -> Verdict:
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there.")
 def export(path: Path, output: Path | None) -> None:
-    """Write the saved failure PATH as one C file that needs only a compiler and the library."""
+    """Write the saved failure PATH as one C file that needs only a compiler and the library.
+
+    A relation makes several calls; it is run once more to see which of them is the first wrong one.
+    """
     from hotfire.cli.options import fail
     from hotfire.errors import HotfireError
     from hotfire.props import export as writing
-    from hotfire.props.case import parse
     from hotfire.props.replay import read
-    from hotfire.ref.registry import operation
     from hotfire.report import write_whole
 
     try:
-        kept = read(path)
-        about = f"{kept.property} does not hold on {kept.provider} {kept.variant}:"
-        op = operation(kept.operation)
-        text = writing.export(op, parse(op, kept.case), kept.variant, about)
+        text = writing.export_saved(read(path))
     except HotfireError as error:
         fail(error)
     if output is None:
