@@ -172,23 +172,24 @@ void Check::check_overlap(const Operand &operand) {
 
 hotfire_isa Check::isa() const { return context_->isa; }
 
+// The least that a part is worth, some microseconds. The library with mutants splits any call, so
+// that the suites' small cases are split too.
+#ifdef HOTFIRE_WITH_MUTANTS
+static constexpr bool SPLITS_ALL = true;
+#else
+static constexpr bool SPLITS_ALL = false;
+#endif
+static constexpr double LEAST_COST = SPLITS_ALL ? 0 : 1 << 16;
+
 // Sizes of a call that is refused may overflow; it is not split.
 Split::Split(std::initializer_list<int64_t> items, std::initializer_list<int64_t> costs,
              int64_t unit)
-    : unit(unit) {
+    : unit(SPLITS_ALL && unit != WHOLE ? 1 : unit) {
     for (int64_t size : items)
         (void)__builtin_mul_overflow(n_items, size, &n_items);
     for (int64_t size : costs)
         cost *= static_cast<double>(size);
 }
-
-// The least that a part is worth, some microseconds. The library with mutants splits any call, so
-// that the suites' small cases are split too.
-#ifdef HOTFIRE_WITH_MUTANTS
-static constexpr double LEAST_COST = 0;
-#else
-static constexpr double LEAST_COST = 1 << 16;
-#endif
 
 // Parts that a thread gets on average: one that is held up leaves the rest to the others.
 static constexpr int64_t PARTS_A_THREAD = 4;

@@ -27,8 +27,10 @@ template <> inline constexpr int64_t block_len<hotfire_block_q8_0> = 32;
 template <> inline constexpr int64_t block_len<hotfire_block_q4_0> = 32;
 
 // How a call may be split: its items, as the product of some sizes, each worth about the product of
-// other sizes in multiplications. Items are cut at multiples of `unit`.
+// other sizes in multiplications. Items are cut at multiples of `unit`, or not at all if it is WHOLE.
 struct Split {
+    static constexpr int64_t WHOLE = INT32_MAX;
+
     Split(std::initializer_list<int64_t> items, std::initializer_list<int64_t> costs,
           int64_t unit = 1);
 

@@ -24,7 +24,7 @@ extern "C" int32_t hotfire_isa_available(hotfire_isa isa) {
     case HOTFIRE_ISA_AVX512:
         return hotfire_isa_available(HOTFIRE_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 #endif
     default: return 0;
     }

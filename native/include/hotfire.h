@@ -97,7 +97,7 @@ typedef enum hotfire_isa {
     HOTFIRE_ISA_AUTO = 0, /* the widest that this machine has */
     HOTFIRE_ISA_SCALAR = 1,
     HOTFIRE_ISA_AVX2 = 2,  /* with FMA and F16C */
-    HOTFIRE_ISA_AVX512 = 3 /* F, BW, DQ and VL, over what AVX2 asks for */
+    HOTFIRE_ISA_AVX512 = 3 /* F, BW, DQ, VL and VNNI, over what AVX2 asks for */
 } hotfire_isa;
 
 /*! hotfire_isa_available() : 1 if this machine and build can run `isa`, else 0. */

@@ -232,7 +232,6 @@ HOTFIRE_API hotfire_status hotfire_dequantize_q8_0(const hotfire_exec *exec,
  *  k_dim: width of a key, >= 0.
  *  v_dim: width of a value, >= 0.
  *  tiled: 1 if value heads n_k_heads apart share a key head, 0 if neighbours do, >= 0, <= 1.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_gated_delta(const hotfire_exec *exec,
     const float *q,
@@ -356,7 +355,6 @@ HOTFIRE_API hotfire_status hotfire_l2_norm(const hotfire_exec *exec,
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -375,7 +373,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_bf16(const hotfire_exec *exec,
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
     const float *weight,
@@ -398,7 +395,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_f32(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -424,7 +420,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_bf16(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
     const float *weight,
@@ -450,7 +445,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_f32(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -476,7 +470,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_q4_0(const hotfire_exec *exec,
  *  n_experts: experts, >= 0.
  *  n_rows: rows of a matrix, >= 0.
  *  n_cols: columns of a matrix, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_grouped_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,
@@ -498,7 +491,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_grouped_q8_0(const hotfire_exec *exec,
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -517,7 +509,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_q4_0(const hotfire_exec *exec,
  *  n_tokens: vectors, >= 0.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matmul_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,
@@ -534,7 +525,6 @@ HOTFIRE_API hotfire_status hotfire_matmul_q8_0(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec,
     const uint16_t *weight,
@@ -550,7 +540,6 @@ HOTFIRE_API hotfire_status hotfire_matvec_bf16(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_f32(const hotfire_exec *exec,
     const float *weight,
@@ -566,7 +555,6 @@ HOTFIRE_API hotfire_status hotfire_matvec_f32(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
     const hotfire_block_q4_0 *weight,
@@ -582,7 +570,6 @@ HOTFIRE_API hotfire_status hotfire_matvec_q4_0(const hotfire_exec *exec,
  *  y: [n_rows] f32, the product.
  *  n_rows: rows of weight, >= 0.
  *  n_cols: columns of weight, >= 0, a multiple of 32.
- *  Differs under HOTFIRE_EXEC_FAST.
  */
 HOTFIRE_API hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
     const hotfire_block_q8_0 *weight,

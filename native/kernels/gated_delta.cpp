@@ -29,16 +29,6 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_key_head_modulo,
                "value head h takes key head h mod n_k_heads, not h / n_groups");
 HOTFIRE_MUTANT(gated_delta, gated_delta_tiled_ignored, "tiled counts as 0");
 HOTFIRE_MUTANT(gated_delta, gated_delta_scale_left_out, "queries are not scaled");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_history_lost,
-               "a chunk's outputs do not see the state before the chunk");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_solved_once,
-               "deltas of a chunk are corrected by the first guess of the earlier ones");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_final_gate,
-               "the state decays by the gates up to the chunk's last index, not the sequence's");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_tail_unsaved,
-               "tokens past the last full chunk do not enter the final state");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_decay_restarts,
-               "deltas of a chunk reach its end without decay");
 HOTFIRE_MUTANT(gated_delta, gated_delta_reads_past_end, "v is read one element past its end");
 HOTFIRE_MUTANT(gated_delta, gated_delta_gate_reads_past_end,
                "gate is read one element past its end");
@@ -48,15 +38,15 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_writes_past_end,
 HOTFIRE_VARIANTS(gated_delta, Range heads, const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast)
+                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled)
 
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
 namespace {
 
-static constexpr int64_t CHUNK = 64;
-static constexpr int64_t CHUNKED_FROM = 16; // tokens from which a triangular solve pays
+static constexpr int64_t STRIPS = 4;    // vectors of columns that tokens run over together
+static constexpr int64_t MOST_ROWS = 256; // of a state whose strips are copied together
 
 // One value head of one sequence; t counts from the sequence's first token of this call.
 struct Head {
@@ -76,154 +66,107 @@ struct Head {
     }
 };
 
-static float gated_delta_dot(const float *a, const float *b, int64_t n) {
-    Vec sums = splat(0);
-    for (int64_t i = 0; i < n; i += WIDTH)
-        sums = fma(load(a + i, n - i), load(b + i, n - i), sums);
-    return sum(sums);
-}
-
 // delta = beta (v - k^T S), of which only the value is weighed in one mutant.
 static Vec gated_delta_delta(Vec value, Vec predicted, float rate) {
     return gated_delta_beta_on_value_only ? value * rate - predicted : (value - predicted) * rate;
 }
 
-// At most WIDTH columns of the state, n of them real, and the stride of its rows.
-struct Strip {
+// Some columns of the state, n of them real, and the stride of its rows. Copied together they are
+// whole vectors; else they are one, where they lie.
+template <int N> struct Strip {
     float *rows;
     int64_t stride, column, n;
 
-    float *row(int64_t i) const { return rows + i * stride; }
+    Vec get(const float *from, int v) const { return N > 1 ? load(from + v * WIDTH) : load(from, n); }
+    void set(float *to, int v, Vec value) const {
+        if (N > 1)
+            store(to + v * WIDTH, value);
+        else
+            store(to, value, n);
+    }
 };
 
-// One token.
-static void gated_delta_token(const Head &head, int64_t t, const Strip &strip) {
-    const float *query = head.query(t), *key = head.key(t);
-    const float decay = head.decay(t);
-    const int64_t column = strip.column, n = strip.n;
-    Vec predicted = splat(0), out = splat(0);
-    for (int64_t i = 0; i < head.k_dim; ++i) {
-        const Vec before = load(strip.row(i), n), decayed = before * decay;
-        predicted = fma(splat(key[i]), gated_delta_read_before_decay ? before : decayed, predicted);
-    }
-    const Vec value = load(head.v + t * head.value_stride + column, n);
-    const Vec delta = gated_delta_delta(value, predicted, head.rate(t));
-    const bool kept = !(gated_delta_last_token_unsaved && t + 1 == head.n_tokens);
-    for (int64_t i = 0; i < head.k_dim; ++i) {
-        float *row = strip.row(i);
-        const Vec before = load(row, n), decayed = before * decay;
-        const Vec after = fma(splat(key[i]), delta, decayed);
-        out = fma(splat(query[i]), gated_delta_read_before_update ? decayed : after, out);
-        store(row, kept ? after : before, n);
-    }
-    const float scale = gated_delta_scale_left_out ? 1 : head.scale;
-    store(head.y + t * head.value_stride + column, out * scale, n);
-}
-
-// What a chunk's tokens do to one another, the same for every column of the state.
-struct Chunk {
-    float solve[CHUNK][CHUNK];  // beta_i decay(j..i) k_i k_j, j < i
-    float attend[CHUNK][CHUNK]; // scale decay(j..i) q_i k_j, j <= i
-    float from_start[CHUNK];    // decay from the chunk's start through token i
-    float to_end[CHUNK];        // decay from token j to the chunk's end
-};
-
-// Decays are products, not exponentials of differences of sums: nothing cancels.
-static void gated_delta_relate(const Head &head, int64_t first, int64_t n, Chunk &chunk) {
-    const float scale = gated_delta_scale_left_out ? 1 : head.scale;
-    float whole = 1;
-    for (int64_t i = 0; i < n; ++i) {
-        const float decay = head.decay(first + i);
-        whole *= decay;
-        chunk.from_start[i] = whole;
-        for (int64_t j = 0; j < i; ++j) {
-            chunk.to_end[j] *= decay;
-            const float near = gated_delta_dot(head.key(first + i), head.key(first + j), head.k_dim);
-            const float seen =
-                gated_delta_dot(head.query(first + i), head.key(first + j), head.k_dim);
-            chunk.solve[i][j] = head.rate(first + i) * chunk.to_end[j] * near;
-            chunk.attend[i][j] = scale * chunk.to_end[j] * seen;
+// S *= decay, and the first token's k^T S.
+template <int N>
+static void gated_delta_open(const Head &head, const Strip<N> &strip, Vec (&predicted)[N]) {
+    const float *key = head.key(0);
+    const float decay = head.decay(0);
+    for (Vec &each : predicted)
+        each = splat(0);
+    for (int64_t i = 0; i < head.k_dim; ++i)
+        for (int v = 0; v < N; ++v) {
+            float *row = strip.rows + i * strip.stride;
+            const Vec before = strip.get(row, v), decayed = before * decay;
+            predicted[v] = fma(splat(key[i]), gated_delta_read_before_decay ? before : decayed,
+                               predicted[v]);
+            strip.set(row, v, decayed);
         }
-        chunk.to_end[i] = 1;
-        chunk.attend[i][i] =
-            scale * gated_delta_dot(head.query(first + i), head.key(first + i), head.k_dim);
-    }
 }
 
-// (I + solve) delta = beta (v - decay k^T S) by forward substitution: the WY form, applied. Then
-// the outputs from the state and the deltas, and the state at the chunk's end.
-static void gated_delta_chunk(const Head &head, int64_t first, int64_t n_new, const Chunk &chunk,
-                              const Strip &strip) {
-    const int64_t column = strip.column, n = strip.n;
-    const float scale = gated_delta_scale_left_out ? 1 : head.scale;
-    Vec delta[CHUNK], guess[CHUNK];
-    for (int64_t i = 0; i < n_new; ++i) {
-        const float *query = head.query(first + i), *key = head.key(first + i);
-        Vec predicted = splat(0), out = splat(0);
-        for (int64_t d = 0; d < head.k_dim; ++d) {
-            const Vec row = load(strip.row(d), n);
-            predicted = fma(splat(key[d]), row, predicted);
-            out = fma(splat(query[d]), row, out);
+// One token, in one pass over the state: its update, its output, the next one's decay, which is 1
+// after the last, and the next one's k^T S.
+template <int N>
+static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip,
+                              Vec (&predicted)[N]) {
+    const bool last = t + 1 == head.n_tokens;
+    const bool kept = !(gated_delta_last_token_unsaved && last);
+    const float *query = head.query(t), *key = head.key(t), *next_key = head.key(last ? t : t + 1);
+    const float next_decay = last ? 1 : head.decay(t + 1);
+    const int64_t at = t * head.value_stride + strip.column;
+    Vec delta[N], out[N];
+#pragma GCC unroll 4
+    for (int v = 0; v < N; ++v) {
+        const Vec value = load(head.v + at + v * WIDTH, strip.n - v * WIDTH);
+        delta[v] = gated_delta_delta(value, predicted[v], head.rate(t));
+        out[v] = predicted[v] = splat(0);
+    }
+    for (int64_t i = 0; i < head.k_dim; ++i) {
+        float *row = strip.rows + i * strip.stride;
+#pragma GCC unroll 4
+        for (int v = 0; v < N; ++v) {
+            const Vec decayed = strip.get(row, v), after = fma(splat(key[i]), delta[v], decayed);
+            out[v] = fma(splat(query[i]), gated_delta_read_before_update ? decayed : after, out[v]);
+            const Vec next = (kept ? after : decayed) * next_decay;
+            predicted[v] = fma(splat(next_key[i]), gated_delta_read_before_decay ? after : next,
+                               predicted[v]);
+            strip.set(row, v, next);
         }
-        const float decay = gated_delta_chunk_history_lost ? 0 : chunk.from_start[i];
-        const Vec value = load(head.v + (first + i) * head.value_stride + column, n);
-        delta[i] = gated_delta_delta(value, predicted * decay, head.rate(first + i));
-        if (gated_delta_chunk_solved_once)
-            guess[i] = delta[i];
-        for (int64_t j = 0; j < i; ++j)
-            delta[i] = fma(splat(-chunk.solve[i][j]),
-                           gated_delta_chunk_solved_once ? guess[j] : delta[j], delta[i]);
-        out = out * (decay * scale);
-        for (int64_t j = 0; j < i + !gated_delta_read_before_update; ++j)
-            out = fma(splat(chunk.attend[i][j]), delta[j], out);
-        store(head.y + (first + i) * head.value_stride + column, out, n);
     }
-    const bool tail = gated_delta_chunk_tail_unsaved && n_new < CHUNK;
-    const bool drop = gated_delta_last_token_unsaved && first + n_new == head.n_tokens;
-    const float decay = chunk.from_start[(gated_delta_chunk_final_gate ? CHUNK : n_new) - 1];
-    for (int64_t d = 0; d < head.k_dim && !tail; ++d)
-        store(strip.row(d), load(strip.row(d), n) * decay, n);
-    for (int64_t j = 0; j < n_new - drop && !tail; ++j) {
-        const float *key = head.key(first + j);
-        const float reach = gated_delta_chunk_decay_restarts ? 1 : chunk.to_end[j];
-        for (int64_t d = 0; d < head.k_dim; ++d)
-            store(strip.row(d), fma(splat(key[d] * reach), delta[j], load(strip.row(d), n)), n);
-    }
+    const float scale = gated_delta_scale_left_out ? 1 : head.scale;
+    for (int v = 0; v < N; ++v)
+        store(head.y + at + v * WIDTH, out[v] * scale, strip.n - v * WIDTH);
 }
 
-// Runs tokens on each strip in turn. A strip of several is copied together first: rows of the state
-// often lie a power of two apart, where few of them fit the cache at once.
-template <class Run>
-static void gated_delta_strips(const Head &head, int64_t n_new, Run run) {
-    static constexpr int64_t MOST = 256;
-    float together[MOST * WIDTH];
-    const bool copied = n_new > 1 && head.k_dim <= MOST;
-    for (int64_t column = 0; column < head.v_dim; column += WIDTH) {
-        const int64_t n = head.v_dim - column;
-        const Strip home{head.state + column, head.v_dim, column, n};
-        const Strip strip = copied ? Strip{together, WIDTH, column, n} : home;
-        for (int64_t i = 0; i < head.k_dim && copied; ++i)
-            store(strip.row(i), load(home.row(i), n));
-        run(strip);
-        for (int64_t i = 0; i < head.k_dim && copied; ++i)
-            store(home.row(i), load(strip.row(i)), n);
-    }
+template <int N> static void gated_delta_tokens(const Head &head, const Strip<N> &strip) {
+    Vec predicted[N];
+    gated_delta_open(head, strip, predicted);
+    for (int64_t t = 0; t < head.n_tokens; ++t)
+        gated_delta_token(head, t, strip, predicted);
 }
 
-static void gated_delta_head(const Head &head, bool chunked) {
-    Chunk chunk = {};
-    for (int64_t first = 0; first < head.n_tokens && chunked; first += CHUNK) {
-        const int64_t left = head.n_tokens - first, n_new = left < CHUNK ? left : CHUNK;
-        gated_delta_relate(head, first, n_new, chunk);
-        gated_delta_strips(head, n_new, [&](const Strip &strip) {
-            gated_delta_chunk(head, first, n_new, chunk, strip);
-        });
-    }
-    if (!chunked)
-        gated_delta_strips(head, head.n_tokens, [&](const Strip &strip) {
-            for (int64_t t = 0; t < head.n_tokens; ++t)
-                gated_delta_token(head, t, strip);
-        });
+// Whole strips, together: rows of the state often lie a power of two apart, where few of them fit
+// the cache at once.
+static void gated_delta_copied(const Head &head, int64_t column) {
+    static constexpr int64_t COLUMNS = STRIPS * WIDTH;
+    float together[MOST_ROWS * COLUMNS];
+    float *home = head.state + column;
+    for (int64_t i = 0; i < head.k_dim; ++i)
+        for (int64_t j = 0; j < COLUMNS; j += WIDTH)
+            store(together + i * COLUMNS + j, load(home + i * head.v_dim + j));
+    gated_delta_tokens(head, Strip<STRIPS>{together, COLUMNS, column, COLUMNS});
+    for (int64_t i = 0; i < head.k_dim; ++i)
+        for (int64_t j = 0; j < COLUMNS; j += WIDTH)
+            store(home + i * head.v_dim + j, load(together + i * COLUMNS + j));
+}
+
+static void gated_delta_head(const Head &head) {
+    int64_t column = 0;
+    for (; head.n_tokens > 1 && head.k_dim <= MOST_ROWS && column + STRIPS * WIDTH <= head.v_dim;
+         column += STRIPS * WIDTH)
+        gated_delta_copied(head, column);
+    for (; column < head.v_dim && head.n_tokens > 0; column += WIDTH)
+        gated_delta_tokens(head, Strip<1>{head.state + column, head.v_dim, column,
+                                          head.v_dim - column});
     for (int64_t i = 0; i < head.k_dim * head.v_dim && gated_delta_state_in_bf16; ++i)
         head.state[i] = from_bf16(to_bf16(head.state[i]));
 }
@@ -245,7 +188,7 @@ static Remembered gated_delta_remembered = {};
 void gated_delta(Range heads, const float *q, const float *k, const float *v, const float *gate,
                  const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
                  float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled, bool fast) {
+                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled) {
     const int64_t n_heads = n_k_heads * n_groups, size = k_dim * v_dim;
     if (gated_delta_reads_past_end)
         touch(v + n_tokens * n_heads * v_dim);
@@ -274,8 +217,7 @@ void gated_delta(Range heads, const float *q, const float *k, const float *v, co
         gated_delta_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
         gated_delta_head({q + keys, k + keys, v + values, gate + gates, beta + gates, y + values,
                           mine, n_k_heads * k_dim, n_heads * v_dim, n_heads, k_dim, v_dim,
-                          n_new, scale},
-                         fast && n_new >= CHUNKED_FROM);
+                          n_new, scale});
         if (remembers)
             gated_delta_remembered = {mine, mine[0]};
     }
@@ -291,8 +233,8 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
                     const int32_t *has_state, float *y, float *state, float scale,
                     int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads, int64_t n_groups,
                     int64_t k_dim, int64_t v_dim, int64_t tiled) {
-    Check check(exec);
-    return check.within("n_tokens", n_tokens, 0, INT32_MAX)
+    return Check(exec)
+        .within("n_tokens", n_tokens, 0, INT32_MAX)
         .within("n_seqs", n_seqs, 1, INT32_MAX)
         .size("n_k_heads", n_k_heads)
         .size("n_groups", n_groups)
@@ -311,7 +253,7 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
         .starts("seq_start", seq_start, n_seqs, n_tokens)
         .run({{n_seqs, n_k_heads, n_groups}, {n_tokens, k_dim, v_dim}}, gated_delta, q, k, v, gate,
              beta, seq_start, has_state, y, state, scale, n_tokens, n_seqs, n_k_heads, n_groups,
-             k_dim, v_dim, tiled, check.fast());
+             k_dim, v_dim, tiled);
 }
 
 #endif

@@ -1,7 +1,7 @@
 // What the grouped matmul kernels share: each token times the matrices of its own experts.
 #pragma once
 
-#include "products.hpp"
+#include "products_wide.hpp"
 
 HOTFIRE_FAMILY_MUTANT(invalid_clamped, "an id out of range counts as the nearest valid one");
 HOTFIRE_FAMILY_MUTANT(invalid_unwritten, "the output of an id out of range is not written");
@@ -17,10 +17,7 @@ HOTFIRE_FAMILY_MUTANT(reads_past_end, "weight is read one element past its end")
 HOTFIRE_FAMILY_MUTANT(ids_read_past_end, "expert_ids are read one element past their end");
 HOTFIRE_FAMILY_MUTANT(writes_past_end, "y is written one element past its end");
 
-#ifdef HOTFIRE_ISA
-
-namespace hotfire::HOTFIRE_ISA {
-namespace {
+namespace hotfire {
 
 template <class Weight, class X> struct Grouped {
     const Weight *weight;
@@ -28,7 +25,19 @@ template <class Weight, class X> struct Grouped {
     const int32_t *expert_ids;
     float *y;
     int64_t n_tokens, n_top_k, n_experts, n_rows, n_cols;
-    bool fast;
+};
+
+} // namespace hotfire
+
+#ifdef HOTFIRE_ISA
+
+namespace hotfire::HOTFIRE_ISA {
+namespace {
+
+template <class Weight, class X> struct GroupedRows : Grouped<Weight, X> {
+    using Call = Grouped<Weight, X>;
+    using Call::weight, Call::x, Call::expert_ids, Call::y;
+    using Call::n_tokens, Call::n_top_k, Call::n_experts, Call::n_rows, Call::n_cols;
 
     int64_t id(int64_t t, int64_t u) const {
         if (ids_of_first)
@@ -47,23 +56,37 @@ template <class Weight, class X> struct Grouped {
         return !invalid_clamped ? -1 : found < 0 ? 0 : n_experts - 1;
     }
 
-    float row(const Weight *weights, const X *column) const {
-        const int64_t n_summed = n_cols - (last_step_dropped ? STEP<Weight> : 0);
-        const float total = fast ? product<4>(weights, column, n_summed)
-                                 : product<1>(weights, column, n_summed);
-        return sum_in_f16 ? to_f32(to_f16(total)) : total;
-    }
+    // One slot's matrix, its column, and where its results go.
+    struct Slot {
+        const Weight *weight;
+        const X *x;
+        float *y;
+        int64_t n_cols;
+
+        const Weight *row(int64_t r) const { return weight + r * elements<Weight>(n_cols); }
+        const X *column(int64_t) const { return x; }
+        void put(int64_t, int64_t r, float total) const {
+            y[r] = sum_in_f16 ? to_f32(to_f16(total)) : total;
+        }
+    };
 
     void slot(Range rows, int64_t t, int64_t u) const {
         const int64_t found = expert(t, u);
         if (found < 0 && invalid_unwritten)
             return;
         const int64_t at = x_of_slot && t * n_top_k + u < n_tokens ? t * n_top_k + u : t;
-        const X *column = x + at * elements<X>(n_cols);
         const int64_t first = found * n_rows - (expert_stride && found > 0);
         float *out = y + (t * n_top_k + u) * n_rows;
-        for (int64_t r = rows.begin; r < rows.end; ++r)
-            out[r] = found < 0 ? 0 : row(weight + (first + r) * elements<Weight>(n_cols), column);
+        for (int64_t r = rows.begin; r < rows.end && found < 0; ++r)
+            out[r] = 0;
+        if (found < 0)
+            return;
+        const Slot slot = {weight + first * elements<Weight>(n_cols), x + at * elements<X>(n_cols),
+                           out, n_cols};
+        const int64_t n_summed = n_cols - (last_step_dropped ? STEP<Weight> : 0);
+        const int64_t n_wide =
+            multiply_wide<Weight>(slot, rows, {0, 1}, n_cols, n_summed, out, n_rows);
+        multiply<Weight>(slot, {rows.begin + n_wide, rows.end}, {0, 1}, n_summed);
     }
 
     void run(Range rows) const {
@@ -79,7 +102,32 @@ template <class Weight, class X> struct Grouped {
     }
 };
 
+template <class Weight, class X>
+static void matmul_grouped_rows(Range rows, const Grouped<Weight, X> &call) {
+    GroupedRows<Weight, X>{call}.run(rows);
+}
+
 } // namespace
 } // namespace hotfire::HOTFIRE_ISA
+
+#else
+
+template <class Weight, class X>
+static hotfire_status matmul_grouped(const hotfire_exec *exec,
+                                     const Variants<Range, const Grouped<Weight, X> &> &kernel,
+                                     const Grouped<Weight, X> &call) {
+    const auto [weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols] = call;
+    return Check(exec)
+        .size("n_tokens", n_tokens)
+        .size("n_top_k", n_top_k)
+        .size("n_experts", n_experts)
+        .size("n_rows", n_rows)
+        .size("n_cols", n_cols, block_len<Weight>)
+        .input("weight", weight, {n_experts, n_rows, n_cols})
+        .input("x", x, {n_tokens, n_cols})
+        .input("expert_ids", expert_ids, {n_tokens, n_top_k})
+        .output("y", y, {n_tokens, n_top_k, n_rows})
+        .run({{n_rows}, {n_tokens, n_top_k, n_cols}, 16}, kernel, call);
+}
 
 #endif

@@ -1,24 +1,15 @@
 #define HOTFIRE_OPERATION "matmul_grouped_f32"
 #include "matmul_grouped.hpp"
 
-HOTFIRE_VARIANTS(matmul_grouped_f32, Range rows, const float *weight, const float *x,
-                 const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
-                 int64_t n_experts, int64_t n_rows, int64_t n_cols, bool fast)
+using Call = hotfire::Grouped<float, float>;
+
+HOTFIRE_VARIANTS(matmul_grouped_f32, Range rows, const Call &call)
 
 #ifdef HOTFIRE_ISA
 
-namespace hotfire::HOTFIRE_ISA {
-
-void matmul_grouped_f32(Range rows, const float *weight, const float *x,
-                        const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k,
-                        int64_t n_experts, int64_t n_rows, int64_t n_cols,
-                 bool fast) {
-    Grouped<float, float>{
-        weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols, fast}
-        .run(rows);
+void hotfire::HOTFIRE_ISA::matmul_grouped_f32(Range rows, const Call &call) {
+    matmul_grouped_rows(rows, call);
 }
-
-} // namespace hotfire::HOTFIRE_ISA
 
 #else
 
@@ -26,18 +17,9 @@ extern "C" hotfire_status hotfire_matmul_grouped_f32(
     const hotfire_exec *exec, const float *weight, const float *x,
     const int32_t *expert_ids, float *y, int64_t n_tokens, int64_t n_top_k, int64_t n_experts,
     int64_t n_rows, int64_t n_cols) {
-    Check check(exec);
-    return check.size("n_tokens", n_tokens)
-        .size("n_top_k", n_top_k)
-        .size("n_experts", n_experts)
-        .size("n_rows", n_rows)
-        .size("n_cols", n_cols)
-        .input("weight", weight, {n_experts, n_rows, n_cols})
-        .input("x", x, {n_tokens, n_cols})
-        .input("expert_ids", expert_ids, {n_tokens, n_top_k})
-        .output("y", y, {n_tokens, n_top_k, n_rows})
-        .run({{n_rows}, {n_tokens, n_top_k, n_cols}}, matmul_grouped_f32, weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows,
-             n_cols, check.fast());
+    return matmul_grouped(
+        exec, matmul_grouped_f32,
+        Call{weight, x, expert_ids, y, n_tokens, n_top_k, n_experts, n_rows, n_cols});
 }
 
 #endif

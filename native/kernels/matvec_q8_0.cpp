@@ -1,5 +1,5 @@
 #define HOTFIRE_OPERATION "matvec_q8_0"
-#include "products.hpp"
+#include "products_wide.hpp"
 
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_last_block_dropped, "the last block of a row is left out");
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_next_scale, "a block takes the scale of the next one");
@@ -14,7 +14,7 @@ HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_reads_past_end, "weight is read one bloc
 HOTFIRE_MUTANT(matvec_q8_0, matvec_q8_0_writes_past_end, "y is written one element past its end");
 
 HOTFIRE_VARIANTS(matvec_q8_0, Range rows, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x,
-                 float *y, int64_t n_rows, int64_t n_cols, bool fast)
+                 float *y, int64_t n_rows, int64_t n_cols)
 
 #ifdef HOTFIRE_ISA
 
@@ -29,7 +29,6 @@ static Codes matvec_q8_0_codes(const hotfire_block_q8_0 &block) {
     return codes(broken);
 }
 
-// The product of two f16 scales is exact in f32, and so is a lane of dot: one rounding a block.
 static float matvec_q8_0_row(const hotfire_block_q8_0 *row, const hotfire_block_q8_0 *scales,
                              const hotfire_block_q8_0 *x, int64_t n_blocks) {
     const int64_t n_summed = n_blocks - matvec_q8_0_last_block_dropped;
@@ -41,21 +40,40 @@ static float matvec_q8_0_row(const hotfire_block_q8_0 *row, const hotfire_block_
             scale = to_f32(to_f16(scale));
         sums = fma(dot(codes(row[b]), matvec_q8_0_codes(x[b])), splat(scale), sums);
     }
-    return sum(sums);
+    return sum_of_dots(sums);
 }
 
-void matvec_q8_0(Range rows, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x, float *y,
-                 int64_t n_rows, int64_t n_cols, bool fast) {
+namespace {
+
+struct Vector {
+    const hotfire_block_q8_0 *weight, *x;
+    float *y;
+    int64_t n_blocks;
+
+    const hotfire_block_q8_0 *row(int64_t r) const { return weight + r * n_blocks; }
+    const hotfire_block_q8_0 *column(int64_t) const { return x; }
+    void put(int64_t, int64_t r, float total) const { y[r] = total; }
+};
+
+} // namespace
+
+void matvec_q8_0(Range rows, const hotfire_block_q8_0 *weight, const hotfire_block_q8_0 *x,
+                 float *y, int64_t n_rows, int64_t n_cols) {
     const int64_t n_blocks = n_cols / BLOCK_LEN;
     if (matvec_q8_0_reads_past_end)
         touch(weight + n_rows * n_blocks);
     if (matvec_q8_0_writes_past_end)
         spoil(y + n_rows);
+    const Vector places = {weight, x, y, n_blocks};
+    const bool by_row = matvec_q8_0_last_block_dropped || matvec_q8_0_next_scale ||
+                        matvec_q8_0_neighbour_scale || matvec_q8_0_scale_in_f16 ||
+                        matvec_q8_0_unsigned_codes || matvec_q8_0_code_128_clipped;
+    if (!by_row)
+        rows.begin += multiply_wide<hotfire_block_q8_0>(places, rows, {0, 1}, n_cols, n_cols, y,
+                                                        n_rows);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
         const int64_t s = matvec_q8_0_neighbour_scale && r > 4 ? r - 1 : r;
-        const hotfire_block_q8_0 *row = weight + r * n_blocks;
-        y[r] = fast ? product<4>(row, x, n_cols)
-                    : matvec_q8_0_row(row, weight + s * n_blocks, x, n_blocks);
+        y[r] = matvec_q8_0_row(places.row(r), weight + s * n_blocks, x, n_blocks);
     }
 }
 
@@ -67,13 +85,13 @@ extern "C" hotfire_status hotfire_matvec_q8_0(const hotfire_exec *exec,
                                               const hotfire_block_q8_0 *weight,
                                               const hotfire_block_q8_0 *x, float *y,
                                               int64_t n_rows, int64_t n_cols) {
-    Check check(exec);
-    return check.size("n_rows", n_rows)
+    return Check(exec)
+        .size("n_rows", n_rows)
         .size("n_cols", n_cols, matvec_q8_0_multiple_unchecked ? 1 : 32)
         .input("weight", weight, {n_rows, n_cols})
         .input("x", x, {n_cols})
         .output("y", y, {n_rows})
-        .run({{n_rows}, {n_cols}}, matvec_q8_0, weight, x, y, n_rows, n_cols, check.fast());
+        .run({{n_rows}, {n_cols}, 16}, matvec_q8_0, weight, x, y, n_rows, n_cols);
 }
 
 #endif

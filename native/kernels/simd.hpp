@@ -14,13 +14,18 @@
 //                               for |v| < 2^22, and still to be truncated
 //     Vec scale_by_pow2(v, k)   v * 2^k for whole k in [-252, 254], rounded once
 //     float sum(v)              halves added to halves, in that order
+//     void sum_each(v, out)     sum of each of some vectors, the same to the bit
 //     float largest(v)
 //     Vec widen(p)              WIDTH int8, or bf16, as floats
 //     Vec widen(p, n)           the first n bf16, zeros beyond; memory there is not read
 //     void narrow(p, v)         truncates WIDTH floats to int8
 //     Codes                     the 32 codes of a block
 //     Codes codes(block)        of a q8_0 or q4_0 block; those of q4_0 centred on 0
-//     Vec dot(a, b)             sums of products of codes, spread over the lanes, exact
+//     Vec dot(a, b)             sums of products of codes, exact, spread over the lanes, or all of it
+//                               in the first
+//     float sum_of_dots(v)      the lanes that dot fills, added
+//     DENSE_TILE_ROWS           rows and columns whose sums fit the registers at once
+//     DENSE_TILE_COLUMNS
 //     float to_f32(h)           from binary16, exact
 //     uint16_t to_f16(f)        to binary16, halves to even
 #pragma once
@@ -34,6 +39,17 @@
 namespace hotfire::HOTFIRE_ISA {
 
 static constexpr int64_t BLOCK_LEN = 32;
+
+template <int N> static inline void sum_each(const Vec (&vectors)[N], float *sums) {
+    int i = 0;
+#if defined(__AVX512F__)
+    for (; i + WIDTH <= N; i += WIDTH)
+        store(sums + i, sum_of_each(vectors + i));
+#endif
+#pragma GCC unroll 8
+    for (; i < N; ++i)
+        sums[i] = sum(vectors[i]);
+}
 
 // How many values one element of an operand holds, and how many elements hold n values.
 template <class T> inline constexpr int64_t VALUES = 1;

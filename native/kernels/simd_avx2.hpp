@@ -7,6 +7,7 @@ namespace hotfire::HOTFIRE_ISA {
 
 using Vec = __m256;
 static constexpr int64_t WIDTH = 8;
+static constexpr int DENSE_TILE_ROWS = 3, DENSE_TILE_COLUMNS = 4;
 
 static inline __m256i first_lanes(int64_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -75,6 +76,8 @@ static inline void narrow(int8_t *p, Vec v) {
         _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
     _mm_storel_epi64(reinterpret_cast<__m128i *>(p), _mm_packs_epi16(words, words));
 }
+
+static inline float sum_of_dots(Vec v) { return sum(v); }
 
 // Widened to 16 bits first: maddubs would saturate, and sign tricks lose the code -128.
 static inline Vec dot(Codes a, Codes b) {

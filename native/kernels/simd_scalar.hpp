@@ -7,6 +7,7 @@ namespace hotfire::HOTFIRE_ISA {
 
 using Vec = float;
 static constexpr int64_t WIDTH = 1;
+static constexpr int DENSE_TILE_ROWS = 2, DENSE_TILE_COLUMNS = 4;
 
 static inline Vec splat(float value) { return value; }
 static inline Vec load(const float *p) { return *p; }
@@ -65,6 +66,8 @@ static inline Codes codes(const hotfire_block_q4_0 &block) {
     }
     return codes;
 }
+
+static inline float sum_of_dots(Vec v) { return v; }
 
 static inline Vec dot(const Codes &a, const Codes &b) {
     int32_t total = 0;

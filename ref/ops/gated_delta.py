@@ -1,8 +1,8 @@
 """Gated DeltaNet (Yang et al. 2024, arXiv 2412.06464, eq. 10), with its state carried on.
 
-Queries and keys come normalised (`l2_norm`), gates as logarithms (`gated_delta_gates`). By default
-a kernel goes token by token; in fast arithmetic a prompt goes in chunks of 64, where the deltas of
-a chunk solve a unit lower triangular system (the WY form, sec. 3.3 there).
+Queries and keys come normalised (`l2_norm`), gates as logarithms (`gated_delta_gates`). A kernel
+goes token by token; the second implementation solves a whole sequence at once, by the triangular
+system of the WY form (sec. 3.3 there).
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from hotfire.ref.sequences import (
     draw_starts,
     spans,
 )
-
-CHUNK = 64
 
 SLACK = 1 + 2.0**-6
 """Covers products of rounding errors, which the first-order analysis leaves out."""
@@ -87,63 +85,55 @@ def reference(
     return {"y": y, "state": kept}
 
 
-def bound_for(chunk: int) -> Reference:
-    """The running error of a chunk's arithmetic, normwise down a column of the state.
+def bound(
+    q: Array,
+    k: Array,
+    v: Array,
+    gate: Array,
+    beta: Array,
+    seq_start: Integers,
+    has_state: Integers,
+    state: Array,
+    scale: float,
+    tiled: int,
+) -> Values:
+    """The running error of the recurrence, normwise down a column of the state.
 
     An error e that a column has picked up goes on as exp(g) (I - beta k k^T) e, whose norm is at
     most exp(g) max(1, |1 - beta |k|^2|) |e|: for normalised keys nothing grows, however long the
     sequence. What a token adds: the rounding of k^T S, gamma_d times the same sum of magnitudes,
-    through beta and |k|; and, at the end of each chunk, the rounding of the state, gamma_c times
-    the norm of what the chunk sums up. d is the length of the sums, k_dim and the chunk, and five
-    roundings a decay; c is the chunk and its decays. Token by token the chunk is 1.
+    through beta and |k|, with d the length of the sum and its decays; and the rounding of the
+    state, gamma_10 times the norm of what it sums up.
     """
-
-    def bound(
-        q: Array,
-        k: Array,
-        v: Array,
-        gate: Array,
-        beta: Array,
-        seq_start: Integers,
-        has_state: Integers,
-        state: Array,
-        scale: float,
-        tiled: int,
-    ) -> Values:
-        n_heads, k_dim = v.shape[1], k.shape[2]
-        queries, keys = np.abs(_heads(q, n_heads, tiled)), _heads(k, n_heads, tiled)
-        long, short = gamma(k_dim + 6 * chunk + 4), gamma(6 * chunk + 4)
-        y, kept = np.zeros_like(v), np.zeros_like(state)
-        for seq, (first, end) in enumerate(spans(seq_start)):
-            s = _begin(state, has_state, seq)
-            summed = np.abs(s)
-            error = np.zeros((n_heads, s.shape[2]))
-            for t in range(first, end):
-                decay, rate = np.exp(gate[t])[:, None], np.abs(beta[t])[:, None]
-                key, length = np.abs(keys[t]), np.linalg.norm(keys[t], axis=1)[:, None]
-                s *= decay[:, :, None]
-                summed *= decay[:, :, None]
-                read = _row(keys[t], s)
-                delta = beta[t][:, None] * (v[t] - read)
-                rounding = long * _row(key, summed) + gamma(3) * (np.abs(v[t]) + np.abs(read))
-                s += keys[t][:, :, None] * delta[:, None, :]
-                summed += key[:, :, None] * np.abs(delta)[:, None, :]
-                shrink = np.maximum(1, np.abs(1 - beta[t][:, None] * length**2))
-                flush = SMALLEST_NORMAL * (k_dim + 4) * (1 + length) * (1 + rate)
-                error = shrink * decay * error + length * rate * rounding + flush
-                at_end = (t + 1 - first) % chunk == 0 or t + 1 == end
-                if at_end:
-                    error += shrink * short * np.linalg.norm(summed, axis=1)
-                far = np.linalg.norm(queries[t], axis=1)[:, None] * error
-                near = long * _row(queries[t], summed)
-                y[t] = SLACK * abs(scale) * (far + near) + flush * (1 + abs(scale))
-                if at_end:
-                    np.abs(s, out=summed)
-            if end > first:
-                kept[seq] = SLACK * error[:, None, :]
-        return {"y": y, "state": kept}
-
-    return bound
+    n_heads, k_dim = v.shape[1], k.shape[2]
+    queries, keys = np.abs(_heads(q, n_heads, tiled)), _heads(k, n_heads, tiled)
+    long, short = gamma(k_dim + 10), gamma(10)
+    y, kept = np.zeros_like(v), np.zeros_like(state)
+    for seq, (first, end) in enumerate(spans(seq_start)):
+        s = _begin(state, has_state, seq)
+        summed = np.abs(s)
+        error = np.zeros((n_heads, s.shape[2]))
+        for t in range(first, end):
+            decay, rate = np.exp(gate[t])[:, None], np.abs(beta[t])[:, None]
+            key, length = np.abs(keys[t]), np.linalg.norm(keys[t], axis=1)[:, None]
+            s *= decay[:, :, None]
+            summed *= decay[:, :, None]
+            read = _row(keys[t], s)
+            delta = beta[t][:, None] * (v[t] - read)
+            rounding = long * _row(key, summed) + gamma(3) * (np.abs(v[t]) + np.abs(read))
+            s += keys[t][:, :, None] * delta[:, None, :]
+            summed += key[:, :, None] * np.abs(delta)[:, None, :]
+            shrink = np.maximum(1, np.abs(1 - beta[t][:, None] * length**2))
+            flush = SMALLEST_NORMAL * (k_dim + 4) * (1 + length) * (1 + rate)
+            error = shrink * decay * error + length * rate * rounding + flush
+            error += shrink * short * np.linalg.norm(summed, axis=1)
+            far = np.linalg.norm(queries[t], axis=1)[:, None] * error
+            near = long * _row(queries[t], summed)
+            y[t] = SLACK * abs(scale) * (far + near) + flush * (1 + abs(scale))
+            np.abs(s, out=summed)
+        if end > first:
+            kept[seq] = SLACK * error[:, None, :]
+    return {"y": y, "state": kept}
 
 
 def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -321,8 +311,7 @@ OPERATIONS = [
             Scalar(name="scale", doc="of the queries", samples=(0.125, 0.08838834764831845, 1.0)),
         ),
         reference=reference,
-        bound=bound_for(1),
-        fast_bound=bound_for(CHUNK),
+        bound=bound,
         exact=exact,
         second=second,
         structure=structure,

@@ -73,7 +73,7 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
                 edges=(1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64),
                 rows=True,
             ),
-            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 17)),
+            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 16, 33, 64)),
             Axis(
                 name="n_cols",
                 doc="columns of weight",
@@ -89,7 +89,6 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         outputs=(Operand(name="y", dtype="f32", axes=("n_tokens", "n_rows"), doc="the products"),),
         reference=reference,
         bound=bound_for(block_len),
-        fast_bound=bound_for(block_len),
         exact=exact_for(weight_dtype, x_dtype),
         second=second,
         noise=noise if block_len > 1 else None,

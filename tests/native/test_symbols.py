@@ -16,7 +16,7 @@ AVX2 = ("-mavx2", "-mfma", "-mf16c")
 FLAGS = {
     "scalar": (),
     "avx2": AVX2,
-    "avx512": (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+    "avx512": (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 }
 
 
