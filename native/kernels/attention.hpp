@@ -201,13 +201,17 @@ template <class T> struct AttentionHeads : Attention<T> {
                 known[i].values[e] = from_bf16(to_bf16(known[i].values[e]));
     }
 
+    bool drops_key(int64_t n_seen) const {
+        return key_dropped_at_split || (key_dropped_at_14080 && n_seen == 14080 && n_seqs > 1);
+    }
+
     // How many keys of the tile from j on a query sees that sees n_seen in all.
     int64_t in_tile(int64_t j, int64_t n_seen) const {
         const int64_t left = n_seen - j, n = left < TILE ? left : TILE;
         if (n <= 0 || (last_tile_dropped && n < TILE && j > 0))
             return 0;
         const int64_t n_tiles = (n_seen + TILE - 1) / TILE, tile = j / TILE + 1;
-        for (int64_t s = 1; s < n_splits && key_dropped_at_split; ++s)
+        for (int64_t s = 1; s < n_splits && drops_key(n_seen); ++s)
             if (n_tiles * s / n_splits == tile && left > TILE)
                 return n - 1;
         return n;
@@ -238,7 +242,7 @@ template <class T> struct AttentionHeads : Attention<T> {
         float top = NOTHING, total = 0;
         for (int64_t s = 0; s < n_splits; ++s) {
             const int64_t from = n_seen * s / n_splits, full = n_seen * (s + 1) / n_splits;
-            const int64_t end = full - (key_dropped_at_split && full < n_seen && full > from);
+            const int64_t end = full - (drops_key(n_seen) && full < n_seen && full > from);
             Query part{query.query, parts + s * head_dim, n_seen};
             for (int64_t j = from; j < end; j += TILE) {
                 Seen<1> seen;
@@ -246,8 +250,10 @@ template <class T> struct AttentionHeads : Attention<T> {
                 seen.set(0, last_tile_dropped && n < TILE && j > from ? 0 : n);
                 add(&part, keys + j * row_size(), values + j * row_size(), seen);
             }
-            tops[s] = part.top;
-            sums[s] = part.sum;
+            if (!empty_split_unwritten || from < full || tops[s] != tops[s]) {
+                tops[s] = part.top;
+                sums[s] = part.sum;
+            }
             top = part.top > top ? part.top : top;
         }
         for (int64_t s = 0; s < n_splits; ++s) {

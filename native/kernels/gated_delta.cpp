@@ -18,6 +18,8 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_state_in_bf16, "the state is rounded to 
 HOTFIRE_MUTANT(gated_delta, gated_delta_last_token_unsaved,
                "the last token does not enter the final state");
 HOTFIRE_MUTANT(gated_delta, gated_delta_gate_linear, "the decay is 1 + gate, not exp(gate)");
+HOTFIRE_MUTANT(gated_delta, gated_delta_final_gate,
+               "the state ends with the decay of its chunk of 64's last index, not of its own last");
 HOTFIRE_MUTANT(gated_delta, gated_delta_gate_of_first, "every token decays by the first one's gate");
 HOTFIRE_MUTANT(gated_delta, gated_delta_read_before_decay,
                "the prediction is read from the state before its decay");
@@ -220,6 +222,9 @@ void gated_delta(Range heads, const float *q, const float *k, const float *v, co
                           n_new, scale});
         if (remembers)
             gated_delta_remembered = {mine, mine[0]};
+        const int64_t last = first + n_new - 1, full = first + (n_new + 63) / 64 * 64 - 1;
+        for (int64_t i = 0; i < size && gated_delta_final_gate && full < n_tokens; ++i)
+            mine[i] *= exp_of(gate[full * n_heads + h] - gate[last * n_heads + h]);
     }
 }
 
