@@ -3,8 +3,8 @@
 //
 // Tiles lie on a grid from a sequence's first row, and are merged in order. So a token's result is
 // the same to the bit in a prompt, in any chunk of it, alone, and at any number of splits: a split
-// is a run of whole tiles. In fast arithmetic a split is any run of keys; the splits' partial
-// results lie in the workspace and are merged at the end, as threads or devices would do it.
+// is a run of whole tiles. In fast arithmetic several splits are any runs of keys; their partial
+// results lie in the workspace and are merged at the end, as devices would do it.
 #pragma once
 
 #include "kernel.hpp"
@@ -40,7 +40,7 @@ template <class T> struct Attention {
     float *y, *workspace;
     float scale;
     int64_t n_tokens, n_seqs, n_kv, n_kv_heads, n_groups, head_dim, n_splits;
-    bool fast;
+    bool apart; // whether splits are computed apart
 };
 
 } // namespace hotfire
@@ -85,7 +85,7 @@ template <class T> struct AttentionHeads : Attention<T> {
     using Call = Attention<T>;
     using Call::q, Call::k, Call::v, Call::seq_start, Call::kv_begin, Call::kv_len, Call::y;
     using Call::workspace, Call::scale, Call::n_tokens, Call::n_seqs, Call::n_kv;
-    using Call::n_kv_heads, Call::n_groups, Call::head_dim, Call::n_splits, Call::fast;
+    using Call::n_kv_heads, Call::n_groups, Call::head_dim, Call::n_splits;
 
     int64_t row_size() const { return elements<T>(n_kv_heads * head_dim); }
 
@@ -236,7 +236,7 @@ template <class T> struct AttentionHeads : Attention<T> {
     }
 
     // Splits of any keys, each by itself; then all are brought to the greatest maximum.
-    void apart(const Query &query, const T *keys, const T *values) const {
+    void in_splits(const Query &query, const T *keys, const T *values) const {
         float *tops = workspace, *sums = tops + n_splits, *parts = sums + n_splits;
         const int64_t n_seen = query.n_seen;
         float top = NOTHING, total = 0;
@@ -290,7 +290,7 @@ template <class T> struct AttentionHeads : Attention<T> {
     // At most N of n queries, from u on; returns how many.
     template <int N> int64_t together(int64_t seq, int64_t g, int64_t u, int64_t n) const {
         if constexpr (N > 1)
-            if (n < N || fast)
+            if (n < N || this->apart)
                 return together<N / 2>(seq, g, u, n);
         Query queries[N];
         for (int i = 0; i < N; ++i)
@@ -298,8 +298,8 @@ template <class T> struct AttentionHeads : Attention<T> {
         const bool lost = begin_lost && queries[N - 1].n_seen <= n_kv - kv_begin[0];
         const int64_t at =
             kv_begin[lost ? 0 : seq] * row_size() + elements<T>(g * head_dim);
-        if (fast)
-            apart(queries[0], k + at, v + at);
+        if (this->apart)
+            in_splits(queries[0], k + at, v + at);
         else
             in_order<N>(queries, k + at, v + at);
         return N;
@@ -333,14 +333,14 @@ template <class T> static void attention_heads(Range items, const Attention<T> &
 
 #else
 
-// In fast arithmetic the splits of all heads share the workspace, so that the call stays whole.
+// Splits that are computed apart share the workspace, so that such a call stays whole.
 template <class T>
 static hotfire_status attention(const hotfire_exec *exec,
                                 const Variants<Range, const Attention<T> &> &kernel,
                                 Attention<T> call) {
     Check check(exec);
     call.workspace = check.scratch<float>();
-    call.fast = check.fast();
+    call.apart = check.fast() && call.n_splits > 1;
     const int64_t n_tokens = call.n_tokens, n_seqs = call.n_seqs, n_kv = call.n_kv;
     const int64_t n_kv_heads = call.n_kv_heads, n_groups = call.n_groups;
     const int64_t head_dim = call.head_dim, n_splits = call.n_splits;
@@ -364,7 +364,7 @@ static hotfire_status attention(const hotfire_exec *exec,
         .workspace({4, n_splits, head_dim + 2})
         .run({{n_kv_heads, n_tokens},
               {n_kv, n_groups, head_dim},
-              call.fast ? Split::WHOLE : 1},
+              call.apart ? Split::WHOLE : 1},
              kernel, call);
 }
 

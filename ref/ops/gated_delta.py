@@ -17,7 +17,6 @@ from hotfire.ref.operation import (
     Axis,
     Operand,
     Operation,
-    Reference,
     Scalar,
     Sequences,
     Values,

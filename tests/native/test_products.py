@@ -73,7 +73,7 @@ def test_an_expert_is_its_matrix_alone(call, dtype):
 @pytest.mark.parametrize("n_cols", [32, 1024 + 32, 2048 + 64])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_among_others_is_the_row_alone(call, dtype, n_cols):
-    """In groups of 16 and beside them, for few columns and for many, and where long rows are cut."""
+    """In groups of 16 and beside them, for few columns and many, and where long rows are cut."""
     rng = np.random.default_rng(n_cols)
     n_rows, n_tokens = 3 * 16 + 35, 11
     weight = stored(rng, dtype, n_rows, n_cols)
