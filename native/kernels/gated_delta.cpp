@@ -31,12 +31,6 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_key_head_modulo,
                "value head h takes key head h mod n_k_heads, not h / n_groups");
 HOTFIRE_MUTANT(gated_delta, gated_delta_tiled_ignored, "tiled counts as 0");
 HOTFIRE_MUTANT(gated_delta, gated_delta_scale_left_out, "queries are not scaled");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_history_lost,
-               "the first output of each 64 tokens of a call does not see the state before");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_final_gate,
-               "the state decays once more where a call ends within 64 tokens");
-HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_tail_unsaved,
-               "tokens past a call's last 64 whole ones do not enter the state");
 HOTFIRE_MUTANT(gated_delta, gated_delta_reads_past_end, "v is read one element past its end");
 HOTFIRE_MUTANT(gated_delta, gated_delta_gate_reads_past_end,
                "gate is read one element past its end");
@@ -117,13 +111,9 @@ template <int N>
 static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip,
                               Vec (&predicted)[N]) {
     const bool last = t + 1 == head.n_tokens;
-    const bool ragged = head.n_tokens % 64 != 0, in_tail = t >= head.n_tokens / 64 * 64;
-    const bool kept = !(gated_delta_last_token_unsaved && last) &&
-                      !(gated_delta_chunk_tail_unsaved && in_tail);
-    const bool unseen = gated_delta_chunk_history_lost && t % 64 == 0;
+    const bool kept = !(gated_delta_last_token_unsaved && last);
     const float *query = head.query(t), *key = head.key(t), *next_key = head.key(last ? t : t + 1);
-    const bool once_more = gated_delta_chunk_final_gate && ragged && last;
-    const float next_decay = once_more ? head.decay(t) : last ? 1 : head.decay(t + 1);
+    const float next_decay = last ? 1 : head.decay(t + 1);
     const int64_t at = t * head.value_stride + strip.column;
     Vec delta[N], out[N];
 #pragma GCC unroll 4
@@ -137,8 +127,7 @@ static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip
 #pragma GCC unroll 4
         for (int v = 0; v < N; ++v) {
             const Vec decayed = strip.get(row, v), after = fma(splat(key[i]), delta[v], decayed);
-            const Vec read = gated_delta_read_before_update ? decayed : after;
-            out[v] = fma(splat(query[i]), unseen ? read - decayed : read, out[v]);
+            out[v] = fma(splat(query[i]), gated_delta_read_before_update ? decayed : after, out[v]);
             const Vec next = (kept ? after : decayed) * next_decay;
             predicted[v] = fma(splat(next_key[i]), gated_delta_read_before_decay ? after : next,
                                predicted[v]);
