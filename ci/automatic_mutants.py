@@ -35,7 +35,7 @@ import pytest
 
 from hotfire.props.automatic import Change, changes
 from hotfire.props.execute import Subject
-from hotfire.props.mutants import HANG_SECONDS, first_failure
+from hotfire.props.mutants import first_failure
 from hotfire.props.runner import Runner
 from hotfire.ref.registry import operations
 
@@ -161,7 +161,7 @@ Found = tuple[str, int]
 
 def hunt(library: Path, source: Source, isa: str) -> Found | None:
     """The property that finds it and the examples it took, or None."""
-    with Runner(f"hotfire:{library}", seconds=HANG_SECONDS) as runner:
+    with Runner(f"hotfire:{library}") as runner:
         for name in source.operations:
             for kernel in runner.kernels:
                 if kernel.operation == name and kernel.variant.partition("-")[0] == isa:

@@ -1,4 +1,6 @@
-"""Argmax over the last axis: the greedy token of each row of logits."""
+"""Argmax over the last axis: the greedy token of each row of logits. Of equals the first, as in
+`numpy.argmax`.
+"""
 
 from __future__ import annotations
 

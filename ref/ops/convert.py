@@ -1,4 +1,6 @@
-"""Quantise and dequantise: the same values in another format."""
+"""Quantise and dequantise: the same values in another format, as ggml's `quantize_row_q8_0_ref`,
+`quantize_row_q4_0_ref` and their inverses define it (ggml-quants.c).
+"""
 
 from __future__ import annotations
 

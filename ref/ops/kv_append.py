@@ -1,4 +1,6 @@
-"""Writing tokens into rows of a cache that several sequences share."""
+"""Writing tokens into rows of a cache that several sequences share, by a row for each token (as in
+Kwon et al. 2023, arXiv 2309.06180, sec. 4.3).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Matrix times several vectors: what a prompt or a batch of sequences asks of a weight."""
+"""Matrix times several vectors: what a prompt or a batch of sequences asks of a weight. Its bound is
+that of matvec.
+"""
 
 from __future__ import annotations
 

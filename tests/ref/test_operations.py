@@ -1,6 +1,8 @@
 """Every operation's reference, bound and designed inputs, checked by another hand."""
 
+import inspect
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -88,6 +90,19 @@ def test_bounds_are_finite_and_not_negative(op):
             for bound in bounds.values():
                 assert np.isfinite(bound).all()
                 assert (bound >= 0).all()
+
+
+@pytest.mark.parametrize("op", operations().values(), ids=lambda op: op.name)
+def test_an_operation_says_what_it_is_and_where_from(op, pytestconfig):
+    """Formula, operands and bound in words, a source, and the bound's margin in the docs."""
+    assert " = " in op.doc
+    assert all(each.doc for each in (*op.operands, *op.axes, *op.scalars))
+    module = inspect.getmodule(op.reference)
+    assert re.search(r"arXiv|ggml|numpy|Qwen|20\d\d|bound is that of", module.__doc__)
+    makers = [each for name, each in vars(module).items() if name.startswith("bound")]
+    assert any(each.__doc__ for each in makers)
+    readme = (pytestconfig.rootpath / "ref/README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| {op.name} \| (exact|\d)", readme, re.MULTILINE)
 
 
 def test_softmax_bound_is_no_constant():
