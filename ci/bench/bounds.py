@@ -1,6 +1,6 @@
 """Measures each bound against the worst error seen: how close right kernels come.
 
-    .venv/bin/python ci/bench/bounds.py [--cases 2000] [--provider hotfire] [--table] [OPERATION ...]
+    .venv/bin/python ci/bench/bounds.py [--cases 2000] [--provider hotfire] [--table] [NAME ...]
 
 One line a kernel: the bound as a multiple of the worst error over cases of every fill, the case,
 and the probability that one case alarms, extrapolated from the tail of the cases' worst ratios.

@@ -1,5 +1,5 @@
-"""Matrix times several vectors: what a prompt or a batch of sequences asks of a weight. Its bound is
-that of matvec.
+"""Matrix times several vectors: what a prompt or a batch of sequences asks of a weight. The bound
+is that of matvec.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Matrix times vector, over f32 and bf16 weights and over quantised weights and activations in ggml's
-blocks. The bound is that of a random walk (Higham and Mary 2019, theorem 2.4).
+"""Matrix times vector, over f32 and bf16 weights and over quantised weights and activations in
+ggml's blocks. The bound is that of a random walk (Higham and Mary 2019, theorem 2.4).
 """
 
 from __future__ import annotations
