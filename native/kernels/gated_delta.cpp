@@ -47,7 +47,8 @@ HOTFIRE_VARIANTS(gated_delta, Range heads, const float *q, const float *k, const
 namespace hotfire::HOTFIRE_ISA {
 namespace {
 
-static constexpr int64_t STRIPS = 4;    // vectors of columns that tokens run over together
+static constexpr int64_t STRIPS = 4;      // vectors of columns that tokens run over together
+static constexpr int64_t WIDE = 8;        // the same for one token, which streams from memory
 static constexpr int64_t MOST_ROWS = 256; // of a state whose strips are copied together
 
 // One value head of one sequence; t counts from the sequence's first token of this call.
@@ -73,8 +74,8 @@ static Vec gated_delta_delta(Vec value, Vec predicted, float rate) {
     return gated_delta_beta_on_value_only ? value * rate - predicted : (value - predicted) * rate;
 }
 
-// Some columns of the state, n of them real, and the stride of its rows. Copied together they are
-// whole vectors; else they are one, where they lie.
+// Some columns of the state, n of them real, and the stride of its rows: several whole vectors, or
+// one that may be short.
 template <int N> struct Strip {
     float *rows;
     int64_t stride, column, n;
@@ -96,6 +97,7 @@ static void gated_delta_open(const Head &head, const Strip<N> &strip, Vec (&pred
     for (Vec &each : predicted)
         each = splat(0);
     for (int64_t i = 0; i < head.k_dim; ++i)
+#pragma GCC unroll 8
         for (int v = 0; v < N; ++v) {
             float *row = strip.rows + i * strip.stride;
             const Vec before = strip.get(row, v), decayed = before * decay;
@@ -116,7 +118,7 @@ static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip
     const float next_decay = last ? 1 : head.decay(t + 1);
     const int64_t at = t * head.value_stride + strip.column;
     Vec delta[N], out[N];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < N; ++v) {
         const Vec value = load(head.v + at + v * WIDTH, strip.n - v * WIDTH);
         delta[v] = gated_delta_delta(value, predicted[v], head.rate(t));
@@ -124,7 +126,7 @@ static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip
     }
     for (int64_t i = 0; i < head.k_dim; ++i) {
         float *row = strip.rows + i * strip.stride;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < N; ++v) {
             const Vec decayed = strip.get(row, v), after = fma(splat(key[i]), delta[v], decayed);
             out[v] = fma(splat(query[i]), gated_delta_read_before_update ? decayed : after, out[v]);
@@ -163,6 +165,9 @@ static void gated_delta_copied(const Head &head, int64_t column) {
 
 static void gated_delta_head(const Head &head) {
     int64_t column = 0;
+    for (; head.n_tokens == 1 && column + WIDE * WIDTH <= head.v_dim; column += WIDE * WIDTH)
+        gated_delta_tokens(head, Strip<WIDE>{head.state + column, head.v_dim, column,
+                                             WIDE * WIDTH});
     for (; head.n_tokens > 1 && head.k_dim <= MOST_ROWS && column + STRIPS * WIDTH <= head.v_dim;
          column += STRIPS * WIDTH)
         gated_delta_copied(head, column);

@@ -42,7 +42,7 @@ static inline Vec multiply_add(const Block &weight, const Block &x, Vec sums) {
 
 template <class Weight, class X, int R, int N>
 static inline void step(const Weight *const *rows, const X *const *columns, int64_t k, int64_t n,
-                        Vec (&sums)[R][N]) {
+                        Vec (&sums)[R * N]) {
     decltype(decode(rows[0], n)) weights[R];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
@@ -52,29 +52,26 @@ static inline void step(const Weight *const *rows, const X *const *columns, int6
         const auto x = decode(columns[i] + elements<X>(k), n);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
-            sums[r][i] = multiply_add(weights[r], x, sums[r][i]);
+            sums[r * N + i] = multiply_add(weights[r], x, sums[r * N + i]);
     }
 }
 
 template <int R, int N, class Weight, class X>
 static void tile(const Weight *const *rows, const X *const *columns, int64_t n_cols,
-                 float (&totals)[R][N]) {
-    Vec sums[R][N];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-        for (int i = 0; i < N; ++i)
-            sums[r][i] = splat(0);
+                 float (&totals)[R * N]) {
+    Vec sums[R * N];
+#pragma GCC unroll 32
+    for (Vec &each : sums)
+        each = splat(0);
     int64_t k = 0;
     for (; k + STEP<Weight> <= n_cols; k += STEP<Weight>)
-        step(rows, columns, k, STEP<Weight>, sums);
+        step<Weight, X, R, N>(rows, columns, k, STEP<Weight>, sums);
     if (k < n_cols)
-        step(rows, columns, k, n_cols - k, sums);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-        for (int i = 0; i < N; ++i)
-            totals[r][i] = IS_QUANTISED<Weight> ? sum_of_dots(sums[r][i]) : sum(sums[r][i]);
+        step<Weight, X, R, N>(rows, columns, k, n_cols - k, sums);
+    if (!IS_QUANTISED<Weight>)
+        sum_each(sums, totals);
+    for (int i = 0; i < R * N && IS_QUANTISED<Weight>; ++i)
+        totals[i] = sum_of_dots(sums[i]);
 }
 
 // Below, P says where rows and columns lie and takes the results: row(r), column(t) and
@@ -91,11 +88,11 @@ static void multiply_tile(const P &places, int64_t r, int64_t t, int64_t n, int6
         rows[i] = places.row(r + i);
     for (int i = 0; i < N; ++i)
         columns[i] = places.column(t + i);
-    float totals[R][N];
-    tile(rows, columns, n_cols, totals);
+    float totals[R * N];
+    tile<R, N>(rows, columns, n_cols, totals);
     for (int i = 0; i < R; ++i)
         for (int j = 0; j < N; ++j)
-            places.put(t + j, r + i, totals[i][j]);
+            places.put(t + j, r + i, totals[i * N + j]);
 }
 
 // Rows times columns of n_cols values: each result goes to places.put.
