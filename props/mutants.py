@@ -109,7 +109,12 @@ def hunt(
     with runner_of(mutant) if runner is None else nullcontext(runner) as hunter:
         hunter.select(mutant.name)
         start = time.monotonic()
-        killed = _first_kill(hunter, mutant, properties, profile, seed)
+        subjects = [
+            Subject(hunter, kernel, operation(kernel.operation))
+            for kernel in hunter.kernels
+            if kernel.operation == mutant.operation and not kernel.unavailable
+        ]
+        killed = first_kill(subjects, properties, profile, seed)
     measurements: dict[str, object] = {"seconds": round(time.monotonic() - start, 3)}
     if killed is not None:
         stated, variant, found = killed
@@ -127,19 +132,14 @@ def hunt(
     )
 
 
-def _first_kill(
-    runner: Runner, mutant: Mutant, properties: Sequence[Property], profile: str, seed: int
+def first_kill(
+    subjects: Sequence[Subject], properties: Sequence[Property], profile: str, seed: int
 ) -> tuple[str, str, Search] | None:
-    """The property and the variant that find it first, and the search.
+    """The property and the variant that find a fault first, and the search.
 
     Each property goes over every variant before the next, dearer one is tried: a fault that one
     arithmetic mode or instruction set has costs little more than one that all have.
     """
-    subjects = [
-        Subject(runner, kernel, operation(kernel.operation))
-        for kernel in runner.kernels
-        if kernel.operation == mutant.operation and not kernel.unavailable
-    ]
     for stated in properties:
         for subject in subjects:
             if stated.applies(subject):
@@ -193,16 +193,6 @@ def _healthy(profile: str, seed: int) -> Verdict:
             parts += [check_kernel(runner, kernel, profile=profile, seed=seed) for kernel in able]
     cases = sum(part.measurements["n_cases"] for part in parts)
     return combine("no mutant", parts, measurements={"n_examples": cases})
-
-
-def first_failure(subject: Subject, profile: str, seed: int) -> tuple[str, Search] | None:
-    """The first property that does not hold of a kernel, and its search."""
-    for stated in PROPERTIES:
-        if stated.applies(subject):
-            found = search(subject, stated, PROFILES[profile], seed, make_small=False)
-            if found.broken is not None:
-                return stated.name, found
-    return None
 
 
 def _survival(mutant: Mutant, by: str, profile: str) -> Finding:
