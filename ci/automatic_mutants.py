@@ -350,7 +350,7 @@ def outcomes(pool: list[Candidate], isa: str, jobs: int) -> Iterator[Outcome]:
     """What became of each, in order, several at a time."""
     (folder,) = ROOT.glob("build/py3-*")
     with (
-        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
         multiprocessing.Pool(jobs, begin, (folder, scratch, isa)) as processes,
     ):
         yield from processes.imap(judge, pool)
