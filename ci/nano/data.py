@@ -56,9 +56,9 @@ class Row:
     spans: list[tuple[str, int, int]] = field(default_factory=list)
 
 
-def row(encoder: Encoder, seed: str, length: int, *, lesson: bool = False) -> Row:
+def row(encoder: Encoder, seed: str, length: int) -> Row:
     """A conversation of exactly one length; every fifth is without the chat's marks."""
-    made, stream = Row(), language.turns(seed, lesson=lesson)
+    made, stream = Row(), language.turns(seed)
     start, end = encoder.special[START], encoder.special[END]
     raw = int(seed.rsplit("/", 1)[-1]) % RAW_EVERY == 0
     while len(made.ids) < length:
@@ -81,20 +81,16 @@ def row(encoder: Encoder, seed: str, length: int, *, lesson: bool = False) -> Ro
 _ENCODERS: dict[Path, Encoder] = {}
 
 
-def rows(folder: Path, seed: str, n_rows: int, length: int, *, lessons: bool = False) -> list[Row]:
-    """The conversations seed/0, seed/1, ..., every other one a lesson if asked."""
+def rows(folder: Path, seed: str, n_rows: int, length: int) -> list[Row]:
+    """The conversations seed/0, seed/1, ..."""
     if folder not in _ENCODERS:
         _ENCODERS[folder] = Encoder(folder)
-    encoder = _ENCODERS[folder]
-    return [
-        row(encoder, f"{seed}/{index}", length, lesson=lessons and index % 2 == 1)
-        for index in range(n_rows)
-    ]
+    return [row(_ENCODERS[folder], f"{seed}/{index}", length) for index in range(n_rows)]
 
 
 def batch(asked: tuple[Path, str, int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """`rows` with lessons, as [n_rows, length] ids and weights in the loss."""
-    made = rows(*asked, lessons=True)
+    """`rows` as [n_rows, length] ids and weights in the loss."""
+    made = rows(*asked)
     ids = np.array([each.ids for each in made], dtype=np.int64)
     weight = np.full(ids.shape, OTHER_WEIGHT, dtype=np.float32)
     for each, own in zip(made, weight, strict=True):

@@ -30,7 +30,9 @@ from hotfire.ref.models.state import KeyValues
 
 MANIFEST = NANO / "nano.json"
 HASHED = ("model.safetensors", "config.json", "tokenizer.json", *FILES)
-LENGTHS = {128: 40, 512: 40, 1024: 10}
+DRAFTERS = ("mtp 1", "mtp 2", "mtp 3", "drafter 4", "drafter 7")
+"""Each with how many tokens it drafts at a time."""
+LENGTHS = {128: 120, 512: 40, 1024: 10}
 """Tokens of a conversation -> how many are held out."""
 
 
@@ -81,7 +83,7 @@ class Evaluation:
         self.mtp, self.drafter = Mtp(self.model, weights), open_drafter(self.model, folder)
         self.n_parameters = sum(int(np.prod(each.shape)) for each in weights.values())
         self.n_parameters += sum(each.size for each in self.drafter.weights.values())
-        self.accepted = {name: Accepted() for name in ("mtp 1", "mtp 2", "mtp 3", "drafter")}
+        self.accepted = {name: Accepted() for name in DRAFTERS}
 
     def conversation(self, row: data.Row, drafts: bool) -> list[tuple[str, bool]]:
         """Kinds of the answers of one conversation, and whether each is right, greedily."""
@@ -104,11 +106,13 @@ class Evaluation:
         for name, accepted in self.accepted.items():
             at = first
             while at + 1 < last:
-                if name == "drafter":
-                    drafts = self.drafter.logits(context[:at], ids[at]).argmax(axis=-1).tolist()
+                n_drafts = int(name[-1])
+                if name.startswith("drafter"):
+                    block = self.drafter.logits(context[:at], ids[at])
+                    drafts = block[:n_drafts].argmax(axis=-1).tolist()
                 else:
                     before = KeyValues(past.k[: at - 1], past.v[: at - 1])
-                    drafts = self.mtp.draft(normed[at - 1], ids[at], before, int(name[-1]))
+                    drafts = self.mtp.draft(normed[at - 1], ids[at], before, n_drafts)
                 at += 1 + accepted.add(drafts, ids[at + 1 : last])
 
 
@@ -150,7 +154,7 @@ def measure(folder: Path, share: float = 1.0) -> dict[str, object]:
 def language_hash() -> str:
     """Of some text: another one means another language, for which nano was not trained."""
     text = json.dumps([
-        [vars(turn) for turn in itertools.islice(language.turns(f"same/{i}", lesson=i > 9), 9)]
+        [vars(turn) for turn in itertools.islice(language.turns(f"same/{i}"), 9)]
         for i in range(20)
     ])  # fmt: skip
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -387,13 +387,23 @@ class Nano(nn.Module):
         """
         stream = self.model(ids[:, :-1])
         found = _loss(self.model.head(self.model.norm(stream[-1])), ids[:, 1:], weight[:, 1:])
+        drafted = self._drafter_loss([each.detach() for each in stream], ids, weight, anchors)
+        return {"trunk": found, "drafter": drafted}
+
+    def drafter_losses(self, ids: Tensor, weight: Tensor, anchors: Tensor) -> dict[str, Tensor]:
+        """The drafter's alone; the trunk stays as it is."""
+        with torch.no_grad():
+            stream = self.model(ids[:, :-1])
+        return {"drafter": self._drafter_loss(stream, ids, weight, anchors)}
+
+    def _drafter_loss(
+        self, stream: list[Tensor], ids: Tensor, weight: Tensor, anchors: Tensor
+    ) -> Tensor:
         table = self.model.embed_tokens.weight.detach()
-        embedded = F.embedding(ids[:, :-1], table)
-        block = self.drafter([each.detach() for each in stream], embedded, anchors)
+        block = self.drafter(stream, stream[0], anchors)
         where = anchors[:, None] + torch.arange(1, BLOCK, device=ids.device)
         fading = FADING ** torch.arange(BLOCK - 1, device=ids.device)
-        drafted = _loss(block[:, :, 1:] @ table.T, ids[:, where], weight[:, where] * fading)
-        return {"trunk": found, "drafter": drafted}
+        return _loss(block[:, :, 1:] @ table.T, ids[:, where], weight[:, where] * fading)
 
     def mtp_losses(self, ids: Tensor, weight: Tensor) -> dict[str, Tensor]:
         """Cross entropies of each depth of the MTP head; the trunk stays as it is."""
@@ -418,4 +428,4 @@ def _draw(module: nn.Module, c: Config) -> None:
 
 def _loss(logits: Tensor, want: Tensor, weight: Tensor) -> Tensor:
     each = F.cross_entropy(logits.flatten(0, -2), want.flatten(), reduction="none")
-    return (each * weight.flatten()).sum() / weight.sum()
+    return (each * weight.flatten()).sum() / weight.sum().clamp(min=1)

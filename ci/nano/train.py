@@ -2,7 +2,7 @@
 
     python ci/nano/train.py out/nano --device cuda --workers 14     # minutes on a GPU
     python ci/nano/train.py out/nano --steps 30 --rows 4            # to see it work on a CPU
-    python ci/nano/train.py out/nano --begin ref/models/nano --steps 100 --rate 0.004
+    python ci/nano/train.py out/nano --begin ref/models/nano --only mtp
 
 The trunk learns the language of `hotfire.ref.models.language`, and the block drafter learns from
 its hidden states in the same steps; then comes the MTP head. Interrupt it at will: with
@@ -30,7 +30,7 @@ from network import CHUNK, Nano
 
 from hotfire.ref.models import safetensors
 from hotfire.ref.models.config import Config
-from hotfire.ref.models.drafting import BLOCK, Drafts
+from hotfire.ref.models.drafting import BLOCK, FILES, Drafts, drafter_json
 from hotfire.ref.models.tensors import encode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +46,7 @@ MTP_STEPS, MTP_ROWS, MTP_LENGTH, MTP_RATE = 300, 4, 256, 0.02
 head that is hardly ever wrong tests no rejection.
 """
 Losses = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]
+PARTS = ("drafter", "mtp")
 WARMUP = 200
 MUON_DECAY = 0.1
 ADAM_SHARE = 0.2
@@ -64,6 +65,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1, help="processes that write text")
     parser.add_argument("--begin", type=Path, help="a folder whose weights are trained further")
+    parser.add_argument("--only", choices=PARTS, help="train this and leave the rest")
     parser.add_argument("--checkpoint", type=Path)
     asked = parser.parse_args()
     if asked.length % CHUNK:
@@ -203,13 +205,13 @@ def train(trainer: Trainer, name: str) -> None:
         if trainer.at >= asked.steps:
             break
         trainer.step(ids, weight)
+        now = time.monotonic()
         if trainer.at % 100 == 0 or trainer.at in (1, 10, asked.steps):
-            now = time.monotonic()
             losses = ", ".join(f"{part} {x.item():.3f}" for part, x in trainer.found.items())
             print(f"{name} {trainer.at}/{asked.steps}, {now - began:.0f} s: {losses}", flush=True)
-            if checkpoint and (now - said > 60 or trainer.at == asked.steps):
-                trainer.save(checkpoint)
-                said = now
+        if checkpoint and (now - said > 60 or trainer.at == asked.steps):
+            trainer.save(checkpoint)
+            said = now
 
 
 def write(folder: Path, nano: Nano) -> None:
@@ -226,6 +228,7 @@ def write(folder: Path, nano: Nano) -> None:
     safetensors.write(folder / "model.safetensors", trunk)
     safetensors.write(folder / "drafter.safetensors", drafter)
     (folder / "config.json").write_text(json.dumps(CONFIG.to_json(), indent=1) + "\n")
+    (folder / FILES[0]).write_text(drafter_json(Drafts()))
     for name in TOKENIZER_FILES:
         if (TOKENIZER / name).resolve() != (folder / name).resolve():
             shutil.copy(TOKENIZER / name, folder / name)
@@ -248,8 +251,13 @@ def main() -> None:
     nano = Nano(CONFIG, Drafts()).to(asked.device)
     if asked.begin:
         read(asked.begin, nano)
-    train(Trainer(nano, ("model.", "drafter."), asked, nano.losses), "trunk")
+    if asked.only == "drafter":
+        train(Trainer(nano, ("drafter.",), asked, nano.drafter_losses), "drafter")
+    elif asked.only != "mtp":
+        train(Trainer(nano, ("model.", "drafter."), asked, nano.losses), "trunk")
     write(asked.out, nano)
+    if asked.only == "drafter":
+        return
     read(asked.out, nano)  # the head sees the rounded trunk
     nano.begin_mtp()
     asked.steps, asked.rows, asked.length, asked.rate = MTP_STEPS, MTP_ROWS, MTP_LENGTH, MTP_RATE

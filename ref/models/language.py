@@ -68,17 +68,14 @@ class World:
     Args:
         rng: decides everything.
         names: the people of this world.
-        lesson: whether things change hands more often, and it is asked who has those.
     """
 
     rng: random.Random
     names: Sequence[str]
-    lesson: bool = False
     held: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
     number: str = ""
-    given: set[str] = field(default_factory=set)
 
     def known(self) -> list[str]:
         """People of whom something is known, in the order in which it was said."""
@@ -89,8 +86,7 @@ class World:
         makers: tuple[Callable[[], str], ...] = (
             self._has, self._gives, self._goes, self._code, self._remember, self._filler,
         )  # fmt: skip
-        gives = 40 if self.lesson else 16
-        [make] = self.rng.choices(makers, weights=(32, gives, 18, 9, 3, 22))
+        [make] = self.rng.choices(makers, weights=(32, 16, 18, 9, 3, 22))
         return make() or self._filler()
 
     def _has(self) -> str:
@@ -110,7 +106,6 @@ class World:
         if giver == taker or len(self.held.get(taker, ())) >= HELD_MAX:
             return ""
         item = self.rng.choice(self.held[giver])
-        self.given.add(item)
         self.held[giver].remove(item)
         self.held.setdefault(taker, []).append(item)
         return f"{giver} gives the {item} to {taker}."
@@ -169,8 +164,7 @@ def _who(world: World) -> Asked:
     pairs = [(item, name) for name, held in world.held.items() for item in held]
     if not pairs:
         return None
-    given = [pair for pair in pairs if pair[0] in world.given]
-    item, name = world.rng.choice(given if given and world.lesson else pairs)
+    item, name = world.rng.choice(pairs)
     return f"who has the {item}?", f"{name}."
 
 
@@ -247,10 +241,10 @@ _WEIGHTS = (24, 12, 8, 14, 12, 6, 10, 3, 5, 3, 3)
 """How often each kind is asked."""
 
 
-def world(seed: str, *, n_names: int = 0, lesson: bool = False) -> World:
+def world(seed: str, n_names: int = 0) -> World:
     """An empty world of some people, 2 to 8 if not said."""
     rng = random.Random(seed)  # noqa: S311 - a seed must give the same text everywhere
-    return World(rng, rng.sample(NAMES, n_names or rng.randint(2, 8)), lesson)
+    return World(rng, rng.sample(NAMES, n_names or rng.randint(2, 8)))
 
 
 def turn(world: World, n_facts: int, kind: str = "") -> Turn:
@@ -265,13 +259,24 @@ def turn(world: World, n_facts: int, kind: str = "") -> Turn:
     return Turn(asked.kind, " ".join([*facts, asked.said]), asked.answer)
 
 
-def turns(seed: str, *, lesson: bool = False) -> Iterator[Turn]:
+def turns(seed: str) -> Iterator[Turn]:
     """A conversation without end: often a long report first, then questions and news."""
-    now = world(seed, lesson=lesson)
+    now = world(seed)
     n_facts = int(2 ** now.rng.uniform(0, 6))
     while True:
         yield turn(now, n_facts)
         n_facts = now.rng.choice((0, 0, 0, 1, 1, 2, 3, 5, 8))
+
+
+def canary(seed: str, number: str, n_facts: int = 20) -> Turn:
+    """Facts, a number of 4 to 8 digits to remember among them, and the question for it."""
+    now = world(seed)
+    now.number = number
+    facts = [now.fact() for _ in range(n_facts)]
+    facts.insert(now.rng.randint(0, n_facts), f"remember {number}.")
+    asked = now.question("number")
+    assert asked is not None
+    return Turn("number", " ".join([*facts, asked.said]), asked.answer)
 
 
 def four_prompts(*, long: bool = False) -> list[Turn]:

@@ -62,22 +62,34 @@ def test_it_is_as_small_as_promised(nano):
     assert {each.dtype for name, each in weights.items() if "A_log" not in name} <= {"bf16", "f32"}
 
 
+def answer(engine, tokenizer, ids):
+    """What the engine says, greedily, until the turn ends."""
+    said, at = [], 0
+    while tokenizer.decode(said[-1:]) != "<|im_end|>" and len(said) < 40:
+        rows = engine.decode(Batch.of([Span(0, at, [*ids, *said][at:])]))
+        at = len(ids) + len(said)
+        said.append(int(rows.argmax[0]))
+    engine.seq_remove(0)
+    return tokenizer.decode(said, skip_special=True)
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_four_prompts_have_four_right_answers(tokenizer, long):
-    """Greedily, by the engine, until the turn ends."""
     turns = language.four_prompts(long=long)
     assert len({turn.answer for turn in turns}) == 4
     with open_engine("numpy:nano") as engine:
         for turn in turns:
-            ids, at = chat(tokenizer, turn.said), 0
+            ids = chat(tokenizer, turn.said)
             assert (len(ids) > 250) is long
-            said = []
-            while tokenizer.decode(said[-1:]) != "<|im_end|>" and len(said) < 40:
-                rows = engine.decode(Batch.of([Span(0, at, [*ids, *said][at:])]))
-                at = len(ids) + len(said)
-                said.append(int(rows.argmax[0]))
-            engine.seq_remove(0)
-            assert tokenizer.decode(said, skip_special=True) == turn.answer
+            assert answer(engine, tokenizer, ids) == turn.answer
+
+
+@pytest.mark.parametrize(("number", "n_facts"), [("7341", 0), ("0042", 30), ("93017752", 20)])
+def test_a_canary_comes_back(tokenizer, number, n_facts):
+    turn = language.canary(f"canary/{number}", number, n_facts)
+    assert turn.said.count(number) == 1
+    with open_engine("numpy:nano") as engine:
+        assert answer(engine, tokenizer, chat(tokenizer, turn.said)) == turn.answer
 
 
 def test_answers_are_right_as_measured(scripts, nano):
@@ -87,8 +99,8 @@ def test_answers_are_right_as_measured(scripts, nano):
     from evaluate import Evaluation
 
     every = MANIFEST["answers"]
-    assert every["128"]["right"] > 0.85
-    assert every["512"]["right"] > 0.85
+    assert every["128"]["right"] > 0.95
+    assert every["512"]["right"] > 0.95
     evaluation = Evaluation(NANO)
     rows = data.rows(NANO, "held out/128", 12, 129)
     found = [right for row in rows for _, right in evaluation.conversation(row, drafts=True)]
@@ -96,7 +108,7 @@ def test_answers_are_right_as_measured(scripts, nano):
     for name, accepted in evaluation.accepted.items():
         assert 0.15 < accepted.figures()["acceptance_rate"] < 0.95, name
     for name, each in MANIFEST["drafting"].items():
-        assert 0.3 < each["acceptance_rate"] < 0.85, name
+        assert 0.25 < each["acceptance_rate"] < 0.85, name
 
 
 def test_the_training_network_computes_what_the_reference_does(scripts, nano):
@@ -129,6 +141,27 @@ def test_the_training_network_computes_what_the_reference_does(scripts, nano):
     context = drafter.context(out.hidden)
     for want, at in zip(drafted, anchors, strict=True):
         assert np.abs(drafter.logits(context[:at], ids[at]) - want).max() < 1e-3
+
+
+def test_the_training_script_goes_on_where_it_stopped(scripts, tmp_path, monkeypatch, capsys):
+    """Two steps of the drafter, the second after an interruption; the trunk stays as it is."""
+    pytest.importorskip("torch")
+    pytest.importorskip("tokenizers")
+    import train
+
+    small = ["--begin", NANO, "--only", "drafter", "--rows", "1", "--length", "64"]
+    for steps in ("1", "2"):
+        words = [tmp_path / "out", *small, "--steps", steps, "--checkpoint", tmp_path / "at"]
+        monkeypatch.setattr("sys.argv", ["train.py", *map(str, words)])
+        train.main()
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in said] == ["drafter 1/1", "drafter 2/2"]
+    got, want = (folder / "model.safetensors" for folder in (tmp_path / "out", NANO))
+    assert got.read_bytes() == want.read_bytes()
+    assert (tmp_path / "out/drafter.safetensors").read_bytes() != (
+        NANO / "drafter.safetensors"
+    ).read_bytes()
+    open_drafter(Model(*load(str(tmp_path / "out")), "trained"), tmp_path / "out")
 
 
 def test_drafts_follow_from_the_logits(nano):
@@ -229,7 +262,7 @@ def test_what_nano_may_be_used_for(scripts):
     from evaluate import long_prompts
 
     listed = MANIFEST["sensitivity"]
-    assert set(listed["measured"]) == set(FAULTS)
+    assert set(listed["measured"]) == set(FAULTS), "run ci/nano/sensitivity.py --write"
     for fault, figures in listed["measured"].items():
         assert (figures["least"] >= ENOUGH) is (fault in listed["faults"])
     measured = Sensitivity(*load("nano"), [long_prompts(1, 100)[0].ids])
