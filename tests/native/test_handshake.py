@@ -50,10 +50,10 @@ def test_instruction_set_that_the_machine_lacks_is_unsupported(library, open_con
 def test_statuses_have_names(library):
     """Each of the enum has its own, any other number is unknown."""
     names = [
-        library.ffi.string(library.lib.hotfire_status_name(number)).decode() for number in range(8)
+        library.ffi.string(library.lib.hotfire_status_name(number)).decode() for number in range(10)
     ]
-    assert len(set(names)) == 7
-    assert names[6:] == ["unknown", "unknown"]
+    assert len(set(names)) == 9
+    assert names[8:] == ["unknown", "unknown"]
 
 
 def test_layout_table_ends(library):
