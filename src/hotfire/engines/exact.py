@@ -145,12 +145,7 @@ def check(
     """
     one, other = reference.description, engine.description
     unit = sum(each.unit_sum + each.unit_stored for each in (one, other))
-    twins = []
-    if conditioning is not None and not isinstance(conditioning, NumpyEngine):
-        raise InputError(f"{conditioning.description.name} cannot be perturbed; expected numpy:")
-    exact = conditioning or reference
-    if isinstance(exact, NumpyEngine):
-        twins = [exact.perturbed(unit, seed) for seed in range(N_PERTURBED)]
+    twins = _twins(reference, conditioning, unit)
     tracks = []
     for number, prompt in enumerate(prompts.draw(reference.description.n_vocab)):
         step(f"reference, prompt {number}")
@@ -182,6 +177,16 @@ def check(
             for name in dict.fromkeys(name for part in parts for name in part.transitions)
         },
     )
+
+
+def _twins(reference: Engine, conditioning: Engine | None, unit: float) -> list[NumpyEngine]:
+    """The float64 model with weights off by `unit`, if there is one."""
+    if conditioning is not None and not isinstance(conditioning, NumpyEngine):
+        raise InputError(f"{conditioning.description.name} cannot be perturbed; expected numpy:")
+    exact = conditioning or reference
+    if not isinstance(exact, NumpyEngine):
+        return []
+    return [exact.perturbed(unit, seed) for seed in range(N_PERTURBED)]
 
 
 def bounds(track: Track, one: Description, other: Description) -> NDArray[np.float64]:
