@@ -3,6 +3,7 @@
     python ci/nano/evaluate.py               # the committed model;  --quick for a tenth of it
     python ci/nano/evaluate.py FOLDER        # another
     python ci/nano/evaluate.py --write       # and keep the figures, with the files' hashes
+    python ci/nano/evaluate.py --check       # fail if they are not those that are kept
 
 Answers are those to conversations that training never draws. A draft is made after each token that
 a verifier would have accepted last, within right answers only, and is accepted as far as it agrees
@@ -32,6 +33,8 @@ MANIFEST = NANO / "nano.json"
 HASHED = ("model.safetensors", "config.json", "tokenizer.json", *FILES)
 DRAFTERS = ("mtp 1", "mtp 2", "mtp 3", "drafter 4", "drafter 7")
 """Each with how many tokens it drafts at a time."""
+TOLERANCE = 0.005
+"""Of a figure measured again: sums in another order may turn a near tie."""
 LENGTHS = {128: 120, 512: 40, 1024: 10}
 """Tokens of a conversation -> how many are held out."""
 
@@ -165,8 +168,19 @@ def hashes(folder: Path) -> dict[str, str]:
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
 
 
-def main(words: list[str]) -> None:
-    """Measures, prints, and writes if asked."""
+def drifted(figures: dict[str, object]) -> list[str]:
+    """What is no longer as nano.json has it."""
+    kept = json.loads(MANIFEST.read_text())
+    found = [name for name, each in hashes(NANO).items() if kept["sha256"][name] != each]
+    for part, figure in (("answers", "right"), ("drafting", "acceptance_rate")):
+        for name, each in kept[part].items():
+            if abs(each[figure] - figures[part][name][figure]) > TOLERANCE:
+                found.append(f"{part} {name}")
+    return found
+
+
+def main(words: list[str]) -> int:
+    """Measures, prints, and writes or checks if asked."""
     named = [word for word in words if not word.startswith("--")]
     folder = Path(named[0]) if named else NANO
     figures = measure(folder, 0.1 if "--quick" in words else 1.0)
@@ -174,7 +188,11 @@ def main(words: list[str]) -> None:
         tree = json.loads(MANIFEST.read_text()) if MANIFEST.exists() else {}
         tree |= {"sha256": hashes(folder), "language": language_hash(), **figures}
         MANIFEST.write_text(json.dumps(tree, indent=1) + "\n")
+    wrong = drifted(figures) if "--check" in words else []
+    for each in wrong:
+        print(f"not as in {MANIFEST.name}: {each}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -19,8 +19,8 @@ from hotfire.ref.models.load import load
 N_PROMPTS = 6
 
 
-def main(words: list[str]) -> None:
-    """Measures and prints, and writes if asked."""
+def main(words: list[str]) -> int:
+    """Measures and prints, and writes if asked; 1 if nano's list is another than the kept one."""
     name = "probe" if "probe" in words else "nano"
     config, weights = load(name)
     prompts = [each.ids for each in long_prompts(N_PROMPTS)]
@@ -37,16 +37,20 @@ def main(words: list[str]) -> None:
         print(
             f"  {fault}: least {min(moved):.0f}, median {np.median(moved):.0f}: {kept}", flush=True
         )
-    if "--write" in words and name == "nano":
-        tree = json.loads(MANIFEST.read_text())
+    if name == "probe":
+        return 0
+    tree = json.loads(MANIFEST.read_text())
+    listed = [fault for fault, each in found.items() if each["least"] >= ENOUGH]
+    if "--write" in words:
         tree["sensitivity"] = {
             "unit": "the f32 bound of hotfire.engines.compare",
             "enough": ENOUGH,
             "measured": found,
-            "faults": [fault for fault, each in found.items() if each["least"] >= ENOUGH],
+            "faults": listed,
         }
         MANIFEST.write_text(json.dumps(tree, indent=1) + "\n")
+    return 0 if tree["sensitivity"]["faults"] == listed else 1
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

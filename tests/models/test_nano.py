@@ -111,6 +111,18 @@ def test_answers_are_right_as_measured(scripts, nano):
         assert 0.25 < each["acceptance_rate"] < 0.85, name
 
 
+def test_figures_that_drift_are_named(scripts):
+    """The check of `evaluate.py --check`: the kept figures pass, others do not."""
+    pytest.importorskip("tokenizers")
+    import evaluate
+
+    other = json.loads(json.dumps(MANIFEST))
+    assert evaluate.drifted(other) == []
+    other["answers"]["512"]["right"] -= 0.01
+    other["drafting"]["mtp 2"]["acceptance_rate"] += 0.01
+    assert evaluate.drifted(other) == ["answers 512", "drafting mtp 2"]
+
+
 def test_the_training_network_computes_what_the_reference_does(scripts, nano):
     """Trunk, MTP head at each depth, block drafter: torch in f32 against float64."""
     torch = pytest.importorskip("torch")
