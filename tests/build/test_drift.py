@@ -18,8 +18,8 @@ TOOLS = Path(sys.executable).parent
 DRIFTS = {
     "field_added": (
         "    uint32_t isa;         /* enum",
-        "    uint32_t n_threads;\n    uint32_t isa;         /* enum",
-        ("FIELD_MISSING", "hotfire_context_params", "n_threads"),
+        "    uint32_t n_queues;\n    uint32_t isa;         /* enum",
+        ("FIELD_MISSING", "hotfire_context_params", "n_queues"),
     ),
     "field_added_at_the_end": (
         "    uint64_t workspace_size;",
