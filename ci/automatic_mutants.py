@@ -7,13 +7,16 @@ the objects of the build. A change that does not compile, or leaves the object a
 again; so is one that `ci/equivalent_mutants.toml` argues away if nothing kills it: the sample is of
 mutants that count. Which are drawn follows from the seed and each change's own text, so an edit
 elsewhere moves nothing. What the first properties do not find in the one instruction set is hunted
-by all, in scalar code too, where no lane is masked, and then under AddressSanitizer, as nightly
-runs the kernels: past a local array lies no inaccessible page. Fails if less than 95 % are killed.
+by all, in scalar code too, where no lane is masked, and then under AddressSanitizer and
+ThreadSanitizer, as nightly runs the kernels: past a local array lies no inaccessible page, and two
+threads that compute the same make no wrong value. Wants what `ci/sanitized thread` built. Fails if
+less than 95 % are killed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
 import multiprocessing
 import os
@@ -24,7 +27,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,7 +44,6 @@ from hotfire.ref.registry import operations
 
 EQUIVALENT = ROOT / "ci/equivalent_mutants.toml"
 LEAST_SHARE = 0.95
-SANITIZE = "-fsanitize=address"
 N_QUICK = 3
 """Properties that find nearly all: mistakes refused, designed inputs, agreement."""
 
@@ -55,54 +57,67 @@ class Found:
     n_examples: int
 
 
-def hunt(
-    build: Build, source: Source, text: str, isas: Sequence[str], quick: bool, *options: str
-) -> Found | None:
-    """Compiles a changed file for some instruction sets, or for the entry point, and hunts there.
+@dataclass(frozen=True)
+class Stage:
+    """One way to hunt a mutant.
 
     Args:
-        build: the last one.
-        source: the file.
-        text: what it has become.
-        isas: the instruction sets; the entry point's code is that of all.
-        quick: whether only the first properties hunt it.
-        options: for compiler and linker, as for a sanitizer.
+        build: what is compiled again and linked.
+        provider: what loads a library of that name.
+        isas: the instruction sets that are compiled and searched.
+        n_properties: how many of the properties hunt it, the first ones.
+        sanitizer: "asan", "tsan" or "".
+        options: for compiler and linker.
     """
-    kinds: list[str | None] = [None] if in_entry_point(source, text) else list(isas)
+
+    build: Build
+    provider: str
+    isas: tuple[str, ...]
+    n_properties: int
+    sanitizer: str = ""
+    options: tuple[str, ...] = ()
+
+
+def hunt(stage: Stage, source: Source, text: str) -> Found | None:
+    """Compiles a changed file, links it and searches its operations."""
+    kinds = [None] if in_entry_point(source, text) else list(stage.isas)
     places = {}
     for kind in kinds:
-        made = build.compiled(source, text, kind, *options)
+        made = stage.build.compiled(source, text, kind, *stage.options)
         if made is not None:
             places[made[0]] = kind
-    library = build.linked(places, *options)
-    environment = sanitizer_environment() if options else {}
+    library = stage.build.linked(places, *stage.options)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
+        for name, value in environment(stage.sanitizer).items():
             patch.setenv(name, value)
-        with Runner(f"hotfire:{library}") as runner:
+        with Runner(f"{stage.provider}{library}", seconds=60 if stage.sanitizer else 5) as runner:
             subjects = [
                 Subject(runner, kernel, operations()[kernel.operation])
                 for kernel in runner.kernels
                 if kernel.operation in source.operations
-                and kernel.variant.partition("-")[0] in isas
+                and kernel.variant.partition("-")[0] in stage.isas
             ]
-            properties = PROPERTIES[:N_QUICK] if quick else PROPERTIES
-            killed = first_kill(subjects, properties, "quick", 0)
+            killed = first_kill(subjects, PROPERTIES[: stage.n_properties], "quick", 0)
     return Found(killed[0], killed[1], killed[2].n_to_failure) if killed else None
 
 
 @cache
-def sanitizer_environment() -> dict[str, str]:
-    """What a process needs that loads a library with AddressSanitizer, our signal handlers kept."""
+def environment(sanitizer: str) -> dict[str, str]:
+    """What a process needs that loads a library under a sanitizer, as `ci/sanitized` has it."""
+    if not sanitizer:
+        return {}
     libraries = [
         subprocess.run(
             ["g++", f"-print-file-name={name}.so"], capture_output=True, text=True, check=True
         ).stdout.strip()
-        for name in ("libasan", "libstdc++")
+        for name in (f"lib{sanitizer}", "libstdc++")
     ]
-    options = "detect_leaks=0:allow_user_segv_handler=1:handle_segv=0:handle_sigbus=0"
-    options += ":handle_abort=0:verify_asan_link_order=0:log_path=/dev/null:abort_on_error=1"
-    return {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": options}
+    options = "abort_on_error=1:halt_on_error=1:handle_segv=0:handle_sigbus=0:handle_abort=0"
+    options += ":allow_user_segv_handler=1:detect_leaks=0:verify_asan_link_order=0"
+    options += ":die_after_fork=0:log_path=/dev/null"
+    names = ("ASAN_OPTIONS", "TSAN_OPTIONS")
+    preload = {"LD_PRELOAD": " ".join(libraries), "OPENBLAS_NUM_THREADS": "1"}
+    return preload | dict.fromkeys(names, options)
 
 
 def excused() -> dict[tuple[str, str, str], str]:
@@ -157,37 +172,47 @@ def candidates(seed: int, file: str) -> list[Candidate]:
     return [each for _, each in sorted(keyed, key=lambda pair: pair[0])]
 
 
-_BUILD: Build
-_ISA: str
+_STAGES: list[Stage]
 _EXCUSED: dict[tuple[str, str, str], str]
 
+NO_RANDOM_ADDRESSES = 0x0040000
+"""A flag of personality(2): ThreadSanitizer wants its addresses free."""
 
-def begin(folder: Path, scratch: str, isa: str) -> None:
+
+def begin(scratch: str, isa: str) -> None:
     """Sets a process up: its own scratch folder."""
-    global _BUILD, _ISA, _EXCUSED
-    _BUILD = Build(folder, Path(tempfile.mkdtemp(dir=scratch)))
-    _ISA, _EXCUSED = isa, excused()
+    global _STAGES, _EXCUSED
+    _EXCUSED = excused()
+    ctypes.CDLL(None).personality(NO_RANDOM_ADDRESSES)
+    own = Path(tempfile.mkdtemp(dir=scratch))
+    (folder,) = ROOT.glob("build/py3-*")
+    plain = Build(folder, own / "plain", "native/libhotfire_core.so")
+    asan = Build(folder, own / "asan", "native/libhotfire_core.so")
+    tsan = Build(ROOT / "build/sanitized-thread", own / "tsan", "libhotfire_mutants.so")
+    _STAGES = [
+        Stage(plain, "hotfire:", (isa,), N_QUICK),
+        Stage(plain, "hotfire:", (isa, "scalar"), len(PROPERTIES)),
+        Stage(asan, "hotfire:", (isa,), N_QUICK, "asan", ("-fsanitize=address",)),
+        Stage(tsan, "hotfire-mutants:@", (isa,), N_QUICK, "tsan"),
+    ]
 
 
 def judge(candidate: Candidate) -> Outcome:
     """Compiles, links and hunts one."""
     source, change = candidate.source, candidate.change
     text = change.applied(source.text)
-    kinds: list[str | None] = [None] if in_entry_point(source, text) else [_ISA, "scalar"]
+    kinds = [None] if in_entry_point(source, text) else list(_STAGES[1].isas)
     if all(same_object(source, text, kind) for kind in kinds):
         return Outcome("same", candidate)
     start = time.monotonic()
-    found = (
-        hunt(_BUILD, source, text, [_ISA], True)
-        or hunt(_BUILD, source, text, [_ISA, "scalar"], False)
-        or hunt(_BUILD, source, text, [_ISA], True, SANITIZE)
-    )
+    for stage in _STAGES:
+        found = hunt(stage, source, text)
+        if found:
+            seconds = time.monotonic() - start
+            words = f"by {found.stated} in {found.variant} {stage.sanitizer}".rstrip()
+            words += f", {found.n_examples} examples, {seconds:.1f} s"
+            return Outcome("killed", candidate, words, seconds)
     seconds = time.monotonic() - start
-    if found:
-        words = (
-            f"by {found.stated} in {found.variant}, {found.n_examples} examples, {seconds:.1f} s"
-        )
-        return Outcome("killed", candidate, words, seconds)
     lines = lines_of(source, change)
     why = _EXCUSED.get((written_in(source, lines[0]), *lines))
     if why:
@@ -197,16 +222,16 @@ def judge(candidate: Candidate) -> Outcome:
 
 def same_object(source: Source, text: str, kind: str | None) -> bool:
     """Whether a changed file compiles to what it was, or not at all."""
-    made = _BUILD.compiled(source, text, kind)
-    return made is None or made[1] == _BUILD.original(source, kind)
+    build = _STAGES[0].build
+    made = build.compiled(source, text, kind)
+    return made is None or made[1] == build.original(source, kind)
 
 
 def outcomes(pool: list[Candidate], isa: str, jobs: int) -> Iterator[Outcome]:
     """What became of each, in order, several at a time."""
-    (folder,) = ROOT.glob("build/py3-*")
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
-        multiprocessing.Pool(jobs, begin, (folder, scratch, isa)) as processes,
+        multiprocessing.Pool(jobs, begin, (scratch, isa)) as processes,
     ):
         yield from processes.imap(judge, pool)
 

@@ -52,23 +52,29 @@ def _pasted(text: str) -> str:
 
 
 class Build:
-    """The compiler's and the linker's commands of the last build, without debug information."""
+    """The compiler's and the linker's commands of the last build, without debug information.
 
-    def __init__(self, folder: Path, scratch: Path) -> None:
+    Args:
+        folder: of the build.
+        scratch: a folder of its own.
+        target: the library, as the build names its file.
+    """
+
+    def __init__(self, folder: Path, scratch: Path, target: str) -> None:
         self.folder, self.scratch = folder, scratch
+        scratch.mkdir(exist_ok=True)
+        self.name = Path(target).name
         ninja = str(Path(sys.executable).parent / "ninja")
         done = subprocess.run(
-            [ninja, "-C", str(folder), "-t", "commands", "native/libhotfire_core.so"],
+            [ninja, "-C", str(folder), "-t", "commands", target],
             capture_output=True,
             text=True,
             check=True,
         )
         self.commands = [
-            line for line in done.stdout.splitlines() if "libhotfire_core" in line or " -c " in line
+            line for line in done.stdout.splitlines() if self.name in line or " -c " in line
         ]
-        self.link = next(
-            line for line in self.commands if "-shared" in line and "libhotfire_core.so" in line
-        )
+        self.link = next(line for line in self.commands if "-shared" in line and self.name in line)
         self._originals: dict[tuple[Path, str | None], bytes] = {}
         self._objects = {
             word: self._stripped(index, word)
@@ -95,7 +101,7 @@ class Build:
         self, source: Source, text: str, isa: str | None, *options: str
     ) -> tuple[str, bytes] | None:
         """The object's place in the build and its bytes, or None if the text does not compile."""
-        wanted = f"-DHOTFIRE_ISA={isa} " if isa else "-Dhotfire_core_EXPORTS "
+        wanted = f"-DHOTFIRE_ISA={isa} " if isa else "_EXPORTS "
         command = next(
             line for line in self.commands if wanted in line and line.endswith(f" {source.path}")
         )
@@ -133,7 +139,7 @@ class Build:
             places: where in the build each lies -> the instruction set that it was compiled for.
             options: for the linker.
         """
-        library = self.scratch / "libhotfire_core.so"
+        library = self.scratch / self.name
         changed = {place: str(self.scratch / f"changed-{isa}.o") for place, isa in places.items()}
         objects = self._objects | changed
         words = [objects.get(word, word) for word in shlex.split(self.link.split("&&")[1])]
