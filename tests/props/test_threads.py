@@ -12,7 +12,7 @@ from hotfire.props.strategies import cases
 from hotfire.ref.registry import operation, operations
 
 THREADS = (2, 3, 7)
-N_CASES = 6
+N_CASES = 4
 
 
 @pytest.fixture(scope="module")
