@@ -1,15 +1,14 @@
 // The C interface of models and engines. Nothing thrown inside crosses it.
-#include "context.hpp"
 #include "forward.hpp"
+#include "interface.hpp"
 #include "mutant.hpp"
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstring>
-#include <new>
 
 HOTFIRE_MUTANT(engine, engine_context_one_too_long,
                "a sequence may have one token more than there is room for");
+HOTFIRE_MUTANT(engine, engine_second_piece_fails, "a kernel refuses the second piece of a decode");
 
 using namespace hotfire::engine;
 
@@ -38,49 +37,13 @@ namespace {
 
 constexpr int64_t N_SEQS_MAX = 65536;
 
-// The text may quote a file: what is not printable ASCII becomes a question mark.
-hotfire_status refuse(hotfire_context *context, const Failure &failure) {
-    std::snprintf(context->error, sizeof context->error, "%s", failure.text.c_str());
-    for (char *each = context->error; *each; ++each)
-        if (*each < ' ' || *each > '~')
-            *each = '?';
-    return failure.status;
-}
-
-// Runs `body`; what it throws becomes the status, and the context's text.
-template <class Body> hotfire_status guarded(hotfire_context *context, Body body) {
-    try {
-        body();
-        return HOTFIRE_STATUS_OK;
-    } catch (const Failure &failure) {
-        return refuse(context, failure);
-    } catch (const std::bad_alloc &) {
-        return refuse(context, {HOTFIRE_STATUS_OUT_OF_MEMORY, "no memory is left"});
-    } catch (...) {
-        return refuse(context, {HOTFIRE_STATUS_INTERNAL, "an unknown exception"});
-    }
-}
-
-template <class Struct> bool known(const Struct *given) {
-    return given && given->struct_size == sizeof *given;
-}
-
 template <class Body> hotfire_status on(hotfire_engine *engine, Body body) {
     if (!engine)
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
     return guarded(engine->context, [&] {
-        if (!engine->model->same_process())
-            fail(HOTFIRE_STATUS_UNSUPPORTED,
-                 "this process was forked after the model was opened; open it in the process that "
-                 "uses it");
+        check_process(*engine->context, *engine->model);
         body();
     });
-}
-
-void in_range(const char *name, int64_t value, int64_t least, int64_t most) {
-    if (value < least || value > most)
-        fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "%s %" PRId64 "; expected %" PRId64 " to %" PRId64,
-             name, value, least, most);
 }
 
 void check_seq(const hotfire_engine &engine, int64_t seq_id) {
@@ -124,7 +87,7 @@ Sorted sorted(const hotfire_engine &engine, const hotfire_batch &batch) {
 void check_room(const hotfire_engine &engine, const hotfire_batch &batch, const Sorted &sorted) {
     std::vector<int64_t> length(static_cast<size_t>(engine.memory.n_seqs()));
     for (int32_t i = 0; i < batch.n_tokens; ++i)
-        length[static_cast<size_t>(batch.seq_id[i])] = batch.pos[i] + 1;
+        length[static_cast<size_t>(batch.seq_id[i])] = int64_t{batch.pos[i]} + 1;
     const int64_t n_ctx = engine.memory.n_ctx();
     for (int32_t seq_id : sorted.seq_ids)
         if (length[static_cast<size_t>(seq_id)] > n_ctx + engine_context_one_too_long)
@@ -153,22 +116,28 @@ Piece piece_of(const hotfire_engine &engine, const hotfire_batch &batch, const S
     return piece;
 }
 
-// Runs a piece and makes its tokens part of their sequences.
-void advance(hotfire_engine &engine, const Piece &piece, const hotfire_rows *rows) {
+// Runs pieces and makes their tokens part of their sequences. It asks for no memory: once begun, it
+// ends, unless a kernel refuses; then nothing can be taken back, and the sequences are removed.
+void advance(hotfire_engine &engine, const std::vector<Piece> &pieces,
+             const std::vector<int32_t> &seq_ids, const hotfire_rows *rows) {
     try {
-        engine.forward.run(piece, rows);
+        for (const Piece &piece : pieces) {
+            if (engine_second_piece_fails && &piece == pieces.data() + 1)
+                fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "planted");
+            engine.forward.run(piece, rows);
+            for (const Run &run : piece.runs) {
+                Sequence &own = engine.memory.sequence(run.seq_id);
+                const auto first = piece.tokens.begin() + run.first;
+                own.tokens.insert(own.tokens.end(), first, first + run.n);
+                own.begun = true;
+            }
+            ++engine.counters.n_pieces;
+        }
     } catch (const Failure &failure) {
-        for (const Run &run : piece.runs)
-            engine.memory.clear(run.seq_id);
-        fail(HOTFIRE_STATUS_INTERNAL, "%.200s", failure.text.c_str());
+        for (const int32_t seq_id : seq_ids)
+            engine.memory.clear(seq_id);
+        fail(HOTFIRE_STATUS_INTERNAL, "%.200s", failure.text);
     }
-    for (const Run &run : piece.runs) {
-        Sequence &own = engine.memory.sequence(run.seq_id);
-        const auto first = piece.tokens.begin() + run.first;
-        own.tokens.insert(own.tokens.end(), first, first + run.n);
-        own.begun = true;
-    }
-    ++engine.counters.n_pieces;
 }
 
 void check_rows(const Sorted &sorted, const hotfire_rows *rows) {
@@ -179,52 +148,82 @@ void check_rows(const Sorted &sorted, const hotfire_rows *rows) {
         fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
              "rows.n_rows is %" PRId64 "; expected %" PRId64 ", as many as are wanted",
              rows->n_rows, n);
+    if (!rows)
+        return;
+    if (rows->reserved)
+        fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "rows.reserved is %" PRIu32 "; expected 0",
+             rows->reserved);
+    check_optional("rows.logits", rows->logits);
+    check_optional("rows.argmax", rows->argmax);
+    check_optional("rows.hidden", rows->hidden);
+    check_optional("rows.router_margin", rows->router_margin);
+}
+
+void check_batch(const hotfire_engine &engine, const hotfire_batch &batch) {
+    in_range("n_tokens", batch.n_tokens, 1, engine.n_batch);
+    check_given("batch.token", batch.token);
+    check_given("batch.pos", batch.pos);
+    check_given("batch.seq_id", batch.seq_id);
+    check_given("batch.wanted", batch.wanted);
 }
 
 void decode(hotfire_engine &engine, const hotfire_batch &batch, const hotfire_rows *rows) {
-    in_range("n_tokens", batch.n_tokens, 1, engine.n_batch);
-    if (!batch.token || !batch.pos || !batch.seq_id || !batch.wanted)
-        fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "an array of the batch is NULL");
+    check_batch(engine, batch);
     const Sorted order = sorted(engine, batch);
     check_rows(order, rows);
     check_room(engine, batch, order);
-    engine.memory.prepare(order.seq_ids);
+    std::vector<Piece> pieces;
     for (size_t from = 0; from < order.order.size(); from += static_cast<size_t>(engine.n_ubatch))
-        advance(engine, piece_of(engine, batch, order, from), rows);
+        pieces.push_back(piece_of(engine, batch, order, from));
+    engine.memory.prepare(order.seq_ids);
+    advance(engine, pieces, order.seq_ids, rows);
     ++engine.counters.n_decodes;
     engine.counters.n_tokens += batch.n_tokens;
     engine.counters.n_rows += rows ? rows->n_rows : 0;
 }
 
+// A sequence's own tokens of [from, end) once more.
+std::vector<Piece> pieces_again(const hotfire_engine &engine, int32_t seq_id, int64_t from,
+                                int64_t end) {
+    const Sequence &own = engine.memory.sequence(seq_id);
+    std::vector<Piece> pieces;
+    for (int64_t n; from < end; from += n) {
+        n = std::min(end - from, engine.n_ubatch);
+        Piece piece;
+        piece.runs.push_back({seq_id, 0, n, from});
+        for (int64_t i = from; i < from + n; ++i) {
+            piece.tokens.push_back(own.tokens[static_cast<size_t>(i)]);
+            piece.pos.push_back(static_cast<int32_t>(i));
+        }
+        pieces.push_back(std::move(piece));
+    }
+    return pieces;
+}
+
 // Goes back to a snapshot, then repeats the tokens up to pos.
 void go_back(hotfire_engine &engine, int32_t seq_id, int64_t pos) {
-    Sequence &own = engine.memory.sequence(seq_id);
-    const std::vector<int32_t> before = own.tokens;
-    if (!engine.memory.go_back(seq_id, pos))
+    const int64_t from = engine.memory.nearest(seq_id, pos);
+    if (from < 0)
         fail(HOTFIRE_STATUS_NO_SNAPSHOT,
              "sequence %" PRId32 " cannot go back to %" PRId64
              " tokens: it has no snapshot of so few",
              seq_id, pos);
-    while (own.n_past() < pos) {
-        Piece piece;
-        const int64_t n = std::min(pos - own.n_past(), engine.n_ubatch);
-        piece.runs.push_back({seq_id, 0, n, own.n_past()});
-        for (int64_t i = own.n_past(); i < own.n_past() + n; ++i) {
-            piece.tokens.push_back(before[static_cast<size_t>(i)]);
-            piece.pos.push_back(static_cast<int32_t>(i));
-        }
-        advance(engine, piece, nullptr);
-        engine.counters.n_tokens_repeated += n;
-    }
+    const std::vector<Piece> pieces = pieces_again(engine, seq_id, from, pos);
+    const std::vector<int32_t> seq_ids{seq_id};
+    engine.memory.go_back(seq_id, pos);
+    advance(engine, pieces, seq_ids, nullptr);
+    engine.counters.n_tokens_repeated += pos - from;
 }
 
 } // namespace
 
 extern "C" hotfire_status hotfire_model_open(hotfire_context *context, const char *path,
                                              hotfire_model **model) {
-    if (!context || !path || !model)
+    if (!context)
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
     return guarded(context, [&] {
+        check_given("path", path);
+        check_given("model", model);
         auto made = std::make_unique<hotfire_model>();
         made->model = std::make_shared<const Model>(path);
         *model = made.release();
@@ -237,7 +236,7 @@ extern "C" hotfire_status hotfire_model_describe(const hotfire_model *model,
                                                  hotfire_model_info *info) {
     if (!model || !info)
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (!known(info))
+    if (info->struct_size != sizeof *info)
         return HOTFIRE_STATUS_ABI_MISMATCH;
     const Config &c = model->model->config();
     *info = {sizeof *info,
@@ -254,11 +253,12 @@ extern "C" hotfire_status hotfire_engine_create(hotfire_context *context,
                                                 const hotfire_model *model,
                                                 const hotfire_engine_params *params,
                                                 hotfire_engine **engine) {
-    if (!context || !model || !params || !engine)
+    if (!context)
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (!known(params))
-        return HOTFIRE_STATUS_ABI_MISMATCH;
     return guarded(context, [&] {
+        check_given("model", model);
+        check_given("engine", engine);
+        check_struct("params", params);
         in_range("n_ctx", params->n_ctx, 1, INT32_MAX);
         in_range("n_seqs", params->n_seqs, 1, N_SEQS_MAX);
         in_range("n_ctx times n_seqs", int64_t{params->n_ctx} * params->n_seqs, 1, INT32_MAX);
@@ -268,10 +268,7 @@ extern "C" hotfire_status hotfire_engine_create(hotfire_context *context,
         if (params->flags & ~static_cast<uint32_t>(HOTFIRE_EXEC_FAST))
             fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
                  "flags are %" PRIu32 "; expected 0 or HOTFIRE_EXEC_FAST", params->flags);
-        if (!model->model->same_process())
-            fail(HOTFIRE_STATUS_UNSUPPORTED,
-                 "this process was forked after the model was opened; open it in the process that "
-                 "uses it");
+        check_process(*context, *model->model);
         *engine = std::make_unique<hotfire_engine>(context, model->model, *params).release();
     });
 }
@@ -280,11 +277,12 @@ extern "C" void hotfire_engine_free(hotfire_engine *engine) { delete engine; }
 
 extern "C" hotfire_status hotfire_engine_decode(hotfire_engine *engine, const hotfire_batch *batch,
                                                 const hotfire_rows *rows) {
-    if (!batch)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (!known(batch) || (rows && !known(rows)))
-        return HOTFIRE_STATUS_ABI_MISMATCH;
-    return on(engine, [&] { decode(*engine, *batch, rows); });
+    return on(engine, [&] {
+        check_struct("batch", batch);
+        if (rows)
+            check_struct("rows", rows);
+        decode(*engine, *batch, rows);
+    });
 }
 
 extern "C" int64_t hotfire_engine_seq_length(const hotfire_engine *engine, int32_t seq_id) {
@@ -320,16 +318,16 @@ extern "C" hotfire_status hotfire_engine_seq_copy(hotfire_engine *engine, int32_
 
 extern "C" hotfire_status hotfire_engine_seq_save(hotfire_engine *engine, int32_t seq_id,
                                                   void *saved, uint64_t size, uint64_t *needed) {
-    if (!needed)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
     return on(engine, [&] {
         check_seq(*engine, seq_id);
-        *needed = engine->memory.saved_size(seq_id);
+        check_given("needed", needed);
+        const uint64_t n_bytes = engine->memory.saved_size(seq_id);
+        if (saved && size < n_bytes)
+            fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
+                 "room for %" PRIu64 " bytes; the sequence takes %" PRIu64, size, n_bytes);
+        *needed = n_bytes;
         if (!saved)
             return;
-        if (size < *needed)
-            fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
-                 "room for %" PRIu64 " bytes; the sequence takes %" PRIu64, size, *needed);
         engine->memory.save(seq_id, static_cast<uint8_t *>(saved));
         ++engine->counters.n_saves;
     });
@@ -339,8 +337,7 @@ extern "C" hotfire_status hotfire_engine_seq_restore(hotfire_engine *engine, int
                                                      const void *saved, uint64_t size) {
     return on(engine, [&] {
         check_seq(*engine, seq_id);
-        if (!saved)
-            fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "saved is NULL");
+        check_given("saved", static_cast<const uint8_t *>(saved));
         engine->memory.restore(seq_id, static_cast<const uint8_t *>(saved), size);
         ++engine->counters.n_restores;
     });
@@ -350,7 +347,7 @@ extern "C" hotfire_status hotfire_engine_counters(const hotfire_engine *engine,
                                                   hotfire_counters *counters) {
     if (!engine || !counters)
         return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (!known(counters))
+    if (counters->struct_size != sizeof *counters)
         return HOTFIRE_STATUS_ABI_MISMATCH;
     *counters = engine->counters;
     counters->struct_size = sizeof *counters;

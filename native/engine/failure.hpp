@@ -5,23 +5,23 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <string>
 
 namespace hotfire::engine {
 
+// Its text lies in it, so that "no memory is left" can be said when none is.
 struct Failure {
     hotfire_status status;
-    std::string text;
+    char text[256];
 };
 
 [[noreturn, gnu::format(printf, 2, 3)]] inline void fail(hotfire_status status, const char *format,
                                                          ...) {
-    char text[256];
+    Failure failure{status, ""};
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(text, sizeof text, format, arguments);
+    std::vsnprintf(failure.text, sizeof failure.text, format, arguments);
     va_end(arguments);
-    throw Failure{status, text};
+    throw failure;
 }
 
 } // namespace hotfire::engine

@@ -15,6 +15,7 @@ HOTFIRE_MUTANT(engine, engine_final_gate_at_wrong_index,
 HOTFIRE_MUTANT(engine, engine_rope_over_whole_head, "all values of a head turn, not the first n_rot");
 HOTFIRE_MUTANT(engine, engine_writes_past_state,
                "one byte past a sequence's recurrent state is written");
+HOTFIRE_MUTANT(engine, engine_argmax_in_order, "argmax rows lie as sequences do, not as the batch");
 HOTFIRE_MUTANT(engine, engine_writes_past_rows, "one byte past the rows of logits is written");
 
 namespace hotfire::engine {
@@ -310,17 +311,19 @@ void Forward::keep_margin(const Piece &piece, const hotfire_rows *rows) const {
     const int64_t n = c_.n_experts, n_used = c_.n_experts_used;
     for (const Wanted &wanted : piece.wanted) {
         const float *logits = router_.data() + wanted.token * n;
-        std::vector<float> sorted(logits, logits + n);
-        std::ranges::sort(sorted, std::greater<>());
-        double squares = 0;
-        for (float each : sorted)
-            squares += static_cast<double>(each) * each;
+        const int32_t *chosen = expert_ids_.data() + wanted.token * n_used; // the best comes first
+        double squares = 0, other = -HUGE_VAL;
+        for (int32_t e = 0; e < n; ++e) {
+            const double logit = logits[e];
+            squares += logit * logit;
+            if (std::find(chosen, chosen + n_used, e) == chosen + n_used)
+                other = std::max(other, logit);
+        }
         const double rms = std::sqrt(squares / static_cast<double>(n));
-        const float margin =
-            n_used < n ? static_cast<float>((sorted[size(n_used - 1)] - sorted[size(n_used)]) / rms)
-                       : HUGE_VALF;
+        const double distance = logits[chosen[n_used - 1]] - other;
+        const double margin = n_used == n ? HUGE_VAL : rms > 0 ? distance / rms : 0;
         float &least = rows->router_margin[wanted.row];
-        least = std::min(least, margin);
+        least = std::min(least, static_cast<float>(margin));
     }
 }
 
@@ -385,7 +388,7 @@ void Forward::finish(const Piece &piece, const hotfire_rows *rows) {
             must(hotfire_argmax(exec(), logits_.data(), ids, n, c_.n_vocab));
         for (int64_t i = 0; i < n; ++i) {
             if (rows->argmax)
-                rows->argmax[wanted[i].row] = ids[i];
+                rows->argmax[engine_argmax_in_order ? from + i : wanted[i].row] = ids[i];
             if (rows->logits)
                 std::memcpy(rows->logits + wanted[i].row * c_.n_vocab,
                             logits_.data() + i * c_.n_vocab, size(c_.n_vocab) * sizeof(float));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cfloat>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
@@ -75,7 +76,7 @@ int64_t Tensor::n_values() const {
 }
 
 Mapping::Mapping(const char *path) {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe is not waited for
     if (file < 0)
         damaged("%s cannot be opened: %s", path, std::strerror(errno));
     struct stat status {};
@@ -186,9 +187,10 @@ void Gguf::add_tensor(Cursor &cursor, std::vector<uint64_t> &offsets,
         damaged("tensor %.80s has ggml type %" PRIu32
                 "; expected 0 (f32), 1 (f16), 2 (q4_0), 8 (q8_0) or 30 (bf16)",
                 own.c_str(), type);
-    if (!tensor.sizes.empty() && tensor.sizes[0] % stored.n_values)
+    const int64_t row = tensor.sizes.empty() ? 1 : tensor.sizes[0];
+    if (row % stored.n_values)
         damaged("tensor %.80s has rows of %" PRId64 " values; expected a multiple of %" PRId64,
-                own.c_str(), tensor.sizes[0], stored.n_values);
+                own.c_str(), row, stored.n_values);
     tensor.n_bytes = static_cast<uint64_t>(n / stored.n_values * stored.n_bytes);
     offsets.push_back(cursor.number<uint64_t>(own.c_str()));
     names.push_back(own);
@@ -267,8 +269,8 @@ double Gguf::real(const std::string &key) const {
                          : field->type == 6   ? static_cast<double>(read<float>(field->data))
                          : field->type == 12  ? read<double>(field->data)
                                               : NAN;
-    if (!(value > 0 && std::isfinite(value)))
-        damaged("field %.80s is missing, or no positive number", key.c_str());
+    if (!(value >= FLT_MIN && value <= FLT_MAX))
+        damaged("field %.80s is missing, or no positive number that f32 holds", key.c_str());
     return value;
 }
 

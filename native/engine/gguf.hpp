@@ -53,6 +53,7 @@ class Gguf {
     explicit Gguf(const char *path);
 
     std::string text(std::string_view key) const;
+    // A number above 0 that f32 holds; it must be there.
     double real(const std::string &key) const;
     // A whole number of least to most; without `otherwise` it must be there.
     int64_t whole(const std::string &key, int64_t least, int64_t most,

@@ -3,6 +3,7 @@
 #include "hotfire_kernels.h"
 #include "mutant.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
@@ -13,6 +14,8 @@ HOTFIRE_MUTANT(engine, engine_kv_slot_not_cleared,
 HOTFIRE_MUTANT(engine, engine_rollback_keeps_state,
                "rolling back a whole batch does not restore the recurrent state");
 HOTFIRE_MUTANT(engine, engine_copy_shares_no_state, "a copy begins without the recurrent state");
+HOTFIRE_MUTANT(engine, engine_copy_lacks_last_row, "a copy lacks the last token's keys and values");
+HOTFIRE_MUTANT(engine, engine_copy_snapshots_of_now, "a copy's snapshots hold its present state");
 
 namespace hotfire::engine {
 
@@ -39,10 +42,10 @@ void copy_floats(Recurrent &to, const Recurrent &from) {
 struct Memory::Saved {
     char magic[8];
     uint64_t fingerprint, checksum;
-    uint32_t kv_type, begun;
+    uint32_t kv_type, reserved;
     int64_t n_tokens;
 
-    static constexpr char MAGIC[9] = "hfseq001";
+    static constexpr char MAGIC[9] = "hfseq002";
 };
 
 Memory::Memory(const Model &model, int64_t n_ctx, int64_t n_seqs, KvType kv_type,
@@ -68,31 +71,43 @@ Memory::Memory(const Model &model, int64_t n_ctx, int64_t n_seqs, KvType kv_type
 
 void Memory::prepare(const std::vector<int32_t> &seq_ids) {
     const uint64_t n_floats = static_cast<uint64_t>(recurrent_size_);
-    std::vector<Snapshot> taken(seq_ids.size());
+    std::vector<Recurrent> taken(seq_ids.size());
     for (size_t i = 0; i < seq_ids.size(); ++i) { // what may fail comes first
         Sequence &own = sequence(seq_ids[i]);
         own.tokens.reserve(static_cast<size_t>(n_ctx_));
         if (!own.recurrent)
             own.recurrent = Recurrent(n_floats);
-        if (own.begun && n_snapshots_ && !oldest_is_spare(own))
-            taken[i].recurrent = Recurrent(n_floats);
+        if (!wants_snapshot(own))
+            continue;
+        if (own.snapshots.size() == own.snapshots.capacity())
+            own.snapshots.reserve(2 * own.snapshots.size() + 1);
+        if (own.begun && !(is_full(own) && own.snapshots.front().recurrent))
+            taken[i] = Recurrent(n_floats);
     }
-    for (size_t i = 0; i < seq_ids.size() && n_snapshots_; ++i) {
+    for (size_t i = 0; i < seq_ids.size(); ++i) {
         Sequence &own = sequence(seq_ids[i]);
-        if (own.begun && oldest_is_spare(own))
-            taken[i].recurrent = std::move(own.snapshots.front().recurrent);
+        if (!wants_snapshot(own))
+            continue;
+        if (is_full(own)) { // the oldest gives way, and its memory if it has any
+            std::ranges::rotate(own.snapshots, own.snapshots.begin() + 1);
+            if (own.begun && own.snapshots.back().recurrent)
+                taken[i] = std::move(own.snapshots.back().recurrent);
+            own.snapshots.pop_back();
+        }
         if (own.begun)
-            copy_floats(taken[i].recurrent, own.recurrent);
-        taken[i].n_tokens = own.n_past();
-        if (own.snapshots.size() == static_cast<size_t>(n_snapshots_))
-            own.snapshots.pop_front();
-        own.snapshots.push_back(std::move(taken[i]));
+            copy_floats(taken[i], own.recurrent);
+        own.snapshots.push_back({own.n_past(), std::move(taken[i])});
     }
 }
 
-bool Memory::oldest_is_spare(const Sequence &own) const {
-    return own.snapshots.size() == static_cast<size_t>(n_snapshots_) &&
-           own.snapshots.front().recurrent;
+// Where a sequence went back to a snapshot, it is there already.
+bool Memory::wants_snapshot(const Sequence &own) const {
+    return n_snapshots_ && recurrent_size_ &&
+           (own.snapshots.empty() || own.snapshots.back().n_tokens != own.n_past());
+}
+
+bool Memory::is_full(const Sequence &own) const {
+    return own.snapshots.size() == static_cast<size_t>(n_snapshots_);
 }
 
 void Memory::clear(int64_t s) {
@@ -103,14 +118,19 @@ void Memory::clear(int64_t s) {
     own.begun = own.begun && engine_slot_not_cleared;
 }
 
-bool Memory::go_back(int64_t s, int64_t pos) {
+int64_t Memory::nearest(int64_t s, int64_t pos) const {
+    if (recurrent_size_ == 0) // keys and values alone: a shorter sequence is all
+        return pos;
+    int64_t found = -1;
+    for (const Snapshot &then : sequence(s).snapshots)
+        found = then.n_tokens <= pos ? then.n_tokens : found;
+    return found;
+}
+
+void Memory::go_back(int64_t s, int64_t pos) {
     Sequence &own = sequence(s);
-    if (recurrent_size_ == 0) { // keys and values alone: a shorter sequence is all
-        own.tokens.resize(static_cast<size_t>(pos));
-        return true;
-    }
-    if (own.snapshots.empty() || own.snapshots.front().n_tokens > pos)
-        return false;
+    if (recurrent_size_ == 0)
+        return own.tokens.resize(static_cast<size_t>(pos));
     while (own.snapshots.back().n_tokens > pos)
         own.snapshots.pop_back();
     const Snapshot &then = own.snapshots.back();
@@ -119,7 +139,6 @@ bool Memory::go_back(int64_t s, int64_t pos) {
     if (own.begun && !kept)
         copy_floats(own.recurrent, then.recurrent);
     own.tokens.resize(static_cast<size_t>(then.n_tokens));
-    return true;
 }
 
 void Memory::copy(int64_t source, int64_t target) {
@@ -140,10 +159,12 @@ void Memory::copy(int64_t source, int64_t target) {
         if (!then.recurrent)
             continue;
         made.snapshots.back().recurrent = Recurrent(static_cast<uint64_t>(recurrent_size_));
-        copy_floats(made.snapshots.back().recurrent, then.recurrent);
+        copy_floats(made.snapshots.back().recurrent,
+                    engine_copy_snapshots_of_now ? from.recurrent : then.recurrent);
     }
     std::vector<const uint8_t *> parts;
-    const int64_t n_rows = from.n_past() + from.n_stale;
+    const bool lacks_one = engine_copy_lacks_last_row && from.n_past() > 0;
+    const int64_t n_rows = from.n_past() + from.n_stale - lacks_one;
     each_cache_part(source, n_rows, [&](const uint8_t *part, uint64_t) { parts.push_back(part); });
     size_t next = 0;
     each_cache_part(target, n_rows, [&](uint8_t *part, uint64_t n_bytes) {
@@ -176,7 +197,7 @@ uint64_t Memory::kv_bytes(int64_t n_tokens) const {
 uint64_t Memory::saved_size(int64_t s) const {
     const Sequence &own = sequence(s);
     return sizeof(Saved) + own.tokens.size() * sizeof(int32_t) + kv_bytes(own.n_past()) +
-           (own.begun ? static_cast<uint64_t>(recurrent_size_) * sizeof(float) : 0);
+           (own.n_past() ? static_cast<uint64_t>(recurrent_size_) * sizeof(float) : 0);
 }
 
 void Memory::save(int64_t s, uint8_t *out) const {
@@ -189,10 +210,9 @@ void Memory::save(int64_t s, uint8_t *out) const {
     };
     put(own.tokens.data(), own.tokens.size() * sizeof(int32_t));
     each_cache_part(s, own.n_past(), put);
-    if (own.begun)
+    if (own.n_past())
         put(own.recurrent.data(), own.recurrent.n_bytes());
-    Saved head{{}, model_.fingerprint(), 0, static_cast<uint32_t>(kv_type_), own.begun,
-               own.n_past()};
+    Saved head{{}, model_.fingerprint(), 0, static_cast<uint32_t>(kv_type_), 0, own.n_past()};
     std::memcpy(head.magic, Saved::MAGIC, sizeof head.magic);
     head.checksum = fnv1a(out + sizeof head, static_cast<uint64_t>(at - out) - sizeof head);
     std::memcpy(out, &head, sizeof head);
@@ -215,15 +235,15 @@ void Memory::restore(int64_t s, const uint8_t *saved, uint64_t n_bytes) {
              "the saved sequence has %" PRId64 " tokens; there is room for %" PRId64, head.n_tokens,
              n_ctx_);
     const uint64_t n_tokens = static_cast<uint64_t>(head.n_tokens);
-    const uint64_t n_floats = head.begun ? static_cast<uint64_t>(recurrent_size_) : 0;
+    const uint64_t n_floats = n_tokens ? static_cast<uint64_t>(recurrent_size_) : 0;
     const uint64_t n_body = n_tokens * sizeof(int32_t) + kv_bytes(head.n_tokens) +
                             n_floats * sizeof(float);
-    if (n_bytes - sizeof head != n_body || fnv1a(saved + sizeof head, n_body) != head.checksum)
+    if (head.reserved || n_bytes - sizeof head != n_body || fnv1a(saved + sizeof head, n_body) != head.checksum)
         fail(HOTFIRE_STATUS_INVALID_ARGUMENT, "the saved sequence is damaged");
     Sequence made;
     made.tokens.reserve(static_cast<size_t>(n_ctx_));
     made.recurrent = Recurrent(static_cast<uint64_t>(recurrent_size_));
-    made.begun = head.begun;
+    made.begun = n_tokens > 0;
     const uint8_t *at = saved + sizeof head;
     const auto take = [&](void *to, uint64_t n) {
         if (n)

@@ -3,7 +3,7 @@
 
 #include "model.hpp"
 
-#include <deque>
+#include <vector>
 
 namespace hotfire::engine {
 
@@ -23,7 +23,7 @@ struct Snapshot {
 struct Sequence {
     std::vector<int32_t> tokens;
     Recurrent recurrent; // allocated with the first token, and kept
-    std::deque<Snapshot> snapshots;
+    std::vector<Snapshot> snapshots; // of ever more tokens
     bool begun = false;         // whether `recurrent` holds anything
     int64_t n_stale = 0;        // rows of the cache that a planted fault leaves behind
 
@@ -52,8 +52,10 @@ class Memory {
     // Allocates all that a decode of these sequences needs, and takes their snapshots.
     void prepare(const std::vector<int32_t> &seq_ids);
     void clear(int64_t s);
-    // The newest snapshot of at most `pos` tokens becomes the present; false if there is none.
-    bool go_back(int64_t s, int64_t pos);
+    // How many tokens the newest snapshot of at most `pos` has, -1 if there is none.
+    int64_t nearest(int64_t s, int64_t pos) const;
+    // That snapshot becomes the present.
+    void go_back(int64_t s, int64_t pos);
     void copy(int64_t source, int64_t target);
 
     uint64_t saved_size(int64_t s) const;
@@ -68,7 +70,8 @@ class Memory {
     int64_t offset(int64_t layer) const { return offsets_[static_cast<size_t>(layer)]; }
     uint64_t kv_bytes(int64_t n_tokens) const;
     template <class Visit> void each_cache_part(int64_t s, int64_t n_tokens, Visit visit) const;
-    bool oldest_is_spare(const Sequence &sequence) const;
+    bool wants_snapshot(const Sequence &sequence) const;
+    bool is_full(const Sequence &sequence) const;
 
     const Model &model_;
     const Config &config_;

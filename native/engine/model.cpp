@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t SIZE_MAX_OF_MODEL = 1 << 24; // beyond it a file is damaged or hostile
 constexpr int64_t LAYERS_MAX = 1024;
+constexpr int64_t STATE_MAX = int64_t{1} << 40; // values of a layer's S
 
 template <class T> T at(const uint8_t *data, int64_t i) {
     T value;
@@ -104,6 +105,10 @@ Config Model::read_config() const {
              "%" PRId64 " heads on %" PRId64 ", %" PRId64 " value heads of %" PRId64 " on %" PRId64
              ", %" PRId64 " values that turn: these do not fit together",
              c.n_heads, c.n_kv_heads, c.n_value_heads, c.key_dim, c.n_key_heads, c.n_rot);
+    if (c.value_width() > STATE_MAX / c.key_dim)
+        fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
+             "%" PRId64 " value heads of %" PRId64 " make a state that is absurd", c.n_value_heads,
+             c.key_dim);
     const int64_t n_mtp = file_.whole(arch + ".nextn_predict_layers", 0, LAYERS_MAX, 0);
     c.full_attention = read_kinds(arch, size("block_count", LAYERS_MAX) - n_mtp);
     return c;
@@ -220,7 +225,15 @@ void Model::read_mlp(Layer &layer, const std::string &prefix) {
 
 uint64_t Model::make_fingerprint() const {
     constexpr uint64_t SAMPLE = 4096;
-    uint64_t hash = fnv1a("", 0);
+    const Config &c = config_;
+    const int64_t sizes[] = {c.n_heads,       c.n_kv_heads, c.head_dim,   c.n_rot,
+                             c.n_key_heads,   c.n_value_heads, c.key_dim, c.conv_width,
+                             c.n_experts,     c.n_experts_used};
+    uint64_t hash = fnv1a(sizes, sizeof sizes);
+    hash = fnv1a(&c.rope_theta, sizeof c.rope_theta, hash);
+    hash = fnv1a(&c.eps, sizeof c.eps, hash);
+    for (const bool full : c.full_attention)
+        hash = fnv1a(full ? "f" : "r", 1, hash);
     for (const auto &[name, tensor] : file_.tensors()) {
         hash = fnv1a(name.data(), name.size(), hash);
         hash = fnv1a(&tensor.dtype, sizeof tensor.dtype, hash);

@@ -69,7 +69,7 @@ class Model {
     const Matrix &head() const { return head_; }
     const Buffer<float> &norm() const { return norm_; }
     const Layer &layer(int64_t l) const { return layers_[static_cast<size_t>(l)]; }
-    // Of names, types, shapes and the first bytes of each tensor.
+    // Of the fields that results depend on; of names, types, shapes and first bytes of tensors.
     uint64_t fingerprint() const { return fingerprint_; }
     // Whether this is the process that opened it.
     bool same_process() const;

@@ -163,7 +163,8 @@ typedef struct hotfire_model_info {
     int64_t n_embd;
     int64_t n_ctx_train;  /* the longest context that the model was made for */
     int64_t n_experts;    /* 0 in a dense model */
-    uint64_t fingerprint; /* of names, types, shapes and the first bytes of every tensor */
+    uint64_t fingerprint; /* of what results depend on: fields; names, types, shapes and first
+                             bytes of tensors */
 } hotfire_model_info;
 
 /*! hotfire_model_open() : maps the GGUF file at `path` (arch qwen35 or qwen35moe; f32, f16, bf16,
@@ -196,7 +197,7 @@ typedef struct hotfire_engine_params {
     uint32_t flags;       /* enum hotfire_exec_flag, or-ed */
     uint32_t kv_type;     /* enum hotfire_kv_type: what keys and values are stored as */
     uint32_t n_ctx;       /* tokens that one sequence may have */
-    uint32_t n_seqs;      /* seq_id is 0 to n_seqs - 1; n_ctx * n_seqs < 2^31 */
+    uint32_t n_seqs;      /* seq_id is 0 to n_seqs - 1; at most 65536, and n_ctx * n_seqs < 2^31 */
     uint32_t n_batch;     /* tokens of one decode, at most */
     uint32_t n_ubatch;    /* of those, how many are computed at once */
     uint32_t n_snapshots; /* a sequence can go back as far as before its last n_snapshots decodes */

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotfire import lib
+from hotfire.ref.models import gguf_file, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -85,4 +86,14 @@ def test_the_sanitizer_rings(library, fault):
 
 def test_damaged_files_do_no_harm(library):
     done = run(ENGINES / "fuzz_files.py", 1, 300, library)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("n_experts", [0, 20])
+def test_a_hostile_caller_does_no_harm(library, tmp_path, n_experts):
+    """Misaligned arrays, crafted states with a right checksum, going back everywhere."""
+    sizes = {"n_layers": 2, "interval": 2, "n_embd": 16, "n_ff": 32, "n_vocab": 16}
+    config = probe.config({**sizes, "n_experts": n_experts})
+    gguf_file.write(tmp_path / "model.gguf", config, probe.weights(config, 0), "f32")
+    done = run(ENGINES / "hostile.py", tmp_path / "model.gguf", library)
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ build of the library, such as one with sanitizers; `n_ctx`, `n_seqs` and `n_batc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -69,7 +70,7 @@ class NativeEngine:
             self._exec = stack.enter_context(
                 lib.context(self._library, options["isa"], options["n_threads"])
             )
-            self._model = self._owned(stack, "model", "open", str(path).encode())
+            self._model = self._owned(stack, "model", "open", os.fsencode(path))
             given = self._struct(
                 "engine_params",
                 n_ctx=description.n_ctx,
