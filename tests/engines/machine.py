@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from hotfire.engines import Batch, Span, Status
+from hotfire.engines import Span, Status
+from hotfire.engines.leading import mixed
 from hotfire.engines.walked import Walked
 
 N_SEQS = 4
@@ -30,24 +31,35 @@ def machine(make, expected, near):
             self.want = {seq: [] for seq in range(N_SEQS)}
             self.saved = [(self.engine.seq_save(0), [])]
 
-        @rule(parts=st.dictionaries(seqs, ids, min_size=1))
-        def decode(self, parts):
-            """Every row is that of the sequence's history, or nothing was done at all."""
+        @rule(parts=st.dictionaries(seqs, ids, min_size=1), seed=st.integers(0, 2**16))
+        def decode(self, parts, seed):
+            """Every row is that of the sequence's history, or nothing was done at all. Tokens of
+            several sequences lie mixed, and any of them may be wanted, or none.
+            """
+            rng = np.random.default_rng(seed)
             spans = [Span(seq, len(self.want[seq]), own) for seq, own in parts.items()]
-            rows = self.engine.decode(Batch.of(spans))
+            batch = mixed(spans, rng, rng.random())
+            batch.logits[:] &= (rng.random(len(batch)) < 0.8) | bool(seed % 4)
+            rows = self.engine.decode(batch)
             full = [seq for seq, own in parts.items() if len(self.want[seq]) + len(own) > n_ctx]
             if full:
-                assert (rows.status, list(rows.full)) == (Status.CONTEXT_FULL, full)
+                assert (rows.status, sorted(rows.full)) == (Status.CONTEXT_FULL, sorted(full))
                 return
             for seq, own in parts.items():
                 self.want[seq] = self.want[seq] + own
-            for row, seq in zip(rows.logits, parts, strict=True):
-                assert np.abs(row - expected(self.want[seq])).max() <= near
+            wanted = np.flatnonzero(batch.logits)
+            assert len(rows.argmax) == len(wanted)
+            for row, named, at in (
+                zip(rows.logits, rows.argmax, wanted, strict=True) if len(wanted) else ()
+            ):
+                history = self.want[batch.seq_id[at]][: batch.pos[at] + 1]
+                assert np.abs(row - expected(history)).max() <= near
+                assert row.argmax() == named
 
-        @rule(seq=seqs, part=st.floats(0, 1))
-        def remove(self, seq, part):
+        @rule(seq=seqs, back=st.integers(0, 12))
+        def remove(self, seq, back):
             """It goes back, or refuses and is what it was; the whole can always go."""
-            pos = int(part * len(self.want[seq]))
+            pos = max(0, len(self.want[seq]) - back)
             if self.engine.seq_remove(seq, pos):
                 self.want[seq] = self.want[seq][:pos]
             else:
@@ -73,7 +85,7 @@ def machine(make, expected, near):
             if not hasattr(self, "engine"):
                 return
             if any(len(tokens) < n_ctx for tokens in self.want.values()):
-                self.decode({s: [1] for s, tokens in self.want.items() if len(tokens) < n_ctx})
+                self.decode({s: [1] for s, tokens in self.want.items() if len(tokens) < n_ctx}, 1)
             self.engine.close()
 
     return Sequences

@@ -1,6 +1,7 @@
 """`exact`: right engines pass, every planted fault is found and named."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +46,35 @@ def test_the_hash_engine_is_exact():
     assert verdict.status is Status.PASSED
     assert verdict.measurements["bound_relative"] == 0
     assert run("hash:", "hash:seed=1", (0,)).status is Status.FAILED
+
+
+class _NamesTheSecond:
+    """An engine whose argmax is not that of its logits; only now and then."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def __getattr__(self, name):
+        return getattr(self.engine, name)
+
+    def decode(self, batch):
+        rows = self.engine.decode(batch)
+        return replace(rows, argmax=np.where(batch.pos[batch.logits] == 9, 0, rows.argmax))
+
+
+def test_an_argmax_that_is_not_its_row_s_is_found():
+    with open_engine("hash:") as reference, open_engine("hash:") as engine:
+        verdict = check(reference, _NamesTheSecond(engine), PROMPTS, (0,))
+    assert verdict.status is Status.FAILED
+    [found] = verdict.all_findings()
+    assert found.rule == "ARGMAX_OF_ITS_ROW"
+    assert "prompt 0, position 9" in found.message
+
+
+def test_a_vocabulary_of_one():
+    """Nothing else can win, so that no margin is too small."""
+    one = "probe,n_layers=4,n_vocab=1"
+    assert run(f"numpy:{one}", f"numpy:{one}", (0, WALK)).status is Status.PASSED
 
 
 WHERE = {

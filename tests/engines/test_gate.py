@@ -10,7 +10,7 @@ def test_the_gate_passes_and_its_alarms_ring():
     parts = list(gate.gate(str))
     assert [part.status for part in parts] == [Status.PASSED] * (1 + len(gate.FAULTS))
     assert "PREFILL_TO_DECODE" in parts[1].measurements["rules"]
-    assert parts[2].measurements["rules"] == "ROLLBACK_TO_NEXT"
+    assert "ROLLBACK_" in parts[2].measurements["rules"]
     assert set(gate.FAULTS) <= set(FAULTS)
 
 

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from hotfire.engines import Batch, Span, Status, open_engine
 from hotfire.engines.exact import WALK, check
+from hotfire.engines.leading import mixed
 from hotfire.engines.native import faults
 from hotfire.engines.tracks import Prompts
 from hotfire.errors import InputError
@@ -114,6 +116,30 @@ def test_every_cut_gives_the_same_bits(small, name, isa):
             assert np.array_equal(feed(cut, 0, 0, ids), want)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_a_row_is_of_its_token(small, share):
+    """Three sequences mixed in one batch, cut in pieces: logits, argmax, residual stream and router
+    margin of every wanted token are those that it has in a sequence alone.
+    """
+    own = [tokens(70, seed) for seed in range(3)]
+    with open_engine(f"native:{small['moe']}") as engine:
+        alone = [
+            engine.decode(Batch.of([Span(s, 0, ids, "all")], hidden=True))
+            for s, ids in enumerate(own)
+        ]
+    with open_engine(f"native:{small['moe']},n_ubatch=48") as engine:
+        spans = [Span(s, 0, ids, "all") for s, ids in enumerate(own)]
+        batch = replace(mixed(spans, np.random.default_rng(0), share), hidden=True)
+        batch.logits[:] = np.random.default_rng(1).random(len(batch)) < share
+        rows = engine.decode(batch)
+    wanted = np.flatnonzero(batch.logits)
+    assert len(rows.argmax) == len(wanted)
+    for name in ("logits", "argmax", "hidden", "router_margin") if len(wanted) else ():
+        for at, row in zip(wanted, getattr(rows, name), strict=True):
+            want = getattr(alone[batch.seq_id[at]], name)[batch.pos[at]]
+            assert np.array_equal(row, want), (name, at)
+
+
 TINY_SIZES = "n_ctx=24,n_seqs=4,n_ubatch=4,rollback=3"
 
 
@@ -147,12 +173,16 @@ STATE_FAULTS = {
     "kv_slot_not_cleared": "EVICT_TO_REUSE",
     "rollback_keeps_state": "ROLLBACK_TO_NEXT",
     "copy_shares_no_state": "COPY_TO_NEXT",
+    "copy_lacks_last_row": "COPY_TO_NEXT",
+    "copy_snapshots_of_now": "ROLLBACK_",
+    "argmax_in_order": "ARGMAX_OF_ITS_ROW",
     "conv_of_neighbour": "BESIDE_OTHERS",
 }
 
 
 def test_every_fault_is_hunted():
-    elsewhere = ["context_one_too_long", "writes_past_state", "writes_past_rows"]
+    elsewhere = ["context_one_too_long", "second_piece_fails"]
+    elsewhere += ["writes_past_state", "writes_past_rows"]
     assert sorted([*STATE_FAULTS, *elsewhere]) == sorted(faults())
 
 

@@ -55,6 +55,21 @@ def test_going_back_copying_saving():
     }  # fmt: skip
 
 
+def test_a_copy_that_goes_back_at_once():
+    """Told apart from any other way back, as only it needs snapshots of its own."""
+    with walked() as engine:
+        feed(engine, (0, 0, 8))
+        engine.seq_copy(0, 1)
+        engine.seq_remove(1, 7)
+        engine.seq_remove(1, 6)
+        feed(engine, (1, 6, 1))
+        assert engine.stepped == {1: "rollback of a copy to next"}
+        assert engine.transitions["rollback of a copy to next"] == 1
+        engine.seq_remove(1, 6)
+        feed(engine, (1, 6, 1))
+        assert engine.stepped == {1: "rollback to next"}
+
+
 def test_joining_and_leaving():
     """A batch of others altogether is neither."""
     with walked() as engine:

@@ -94,6 +94,7 @@ class Outcome:
         comparisons: one a track.
         perplexities: of the engine, one a track that is long enough.
         divergence: the first, if any.
+        misnamed: the first row whose argmax is not that of its own logits, in words.
         transitions: as walked.
     """
 
@@ -102,6 +103,7 @@ class Outcome:
     comparisons: list[Comparison] = field(default_factory=list)
     perplexities: list[float] = field(default_factory=list)
     divergence: Divergence | None = None
+    misnamed: str = ""
     transitions: dict[str, int] = field(default_factory=dict)
 
     def count(self, pick: Callable[[Comparison], NDArray[np.bool_]]) -> int:
@@ -210,6 +212,7 @@ def _run(
         outcome.comparisons.append(compared)
         if way != WALK and len(track.tokens) > 1:
             outcome.perplexities.append(perplexity(got, np.array(track.tokens)))
+        outcome.misnamed = outcome.misnamed or led.misnamed(number)
         if outcome.divergence is None and compared.wrong.any():
             found = _divergence(number, int(compared.wrong.argmax()), led, compared)
             outcome.divergence = replace(found, layer=_layer(reference, walked, track, led, found))
@@ -320,6 +323,17 @@ def _findings(outcome: Outcome, reproduce: str) -> list[Finding]:
     n_exempt = outcome.count(lambda each: each.exempt)
     if outcome.divergence is not None:
         found.append(_difference(outcome, outcome.divergence, reproduce))
+    if outcome.misnamed:
+        found.append(
+            Finding(
+                rule="ARGMAX_OF_ITS_ROW",
+                severity=Severity.SILENT_WRONG,
+                message=outcome.misnamed,
+                remedy="look at which row of logits the argmax is taken of, and where it is put",
+                reproduce=reproduce,
+                subject={"way": _name(outcome.way)},
+            )
+        )
     if outcome.bound < COARSE and n_exempt > max(1, EXEMPT_MAX * outcome.n_positions):
         found.append(
             Finding(
@@ -365,6 +379,7 @@ def _remedy(at: Divergence) -> str:
         "decode to prefill": "what a chunk takes over after single tokens",
         "rollback to next": "what going back restores: S and the convolution, not only keys",
         "restore to next": "what is saved",
+        "rollback of a copy to next": "whether a copy has snapshots of its own, and which",
         "copy to next": "what is copied",
         "evict to reuse": "what a new sequence finds in a used slot",
     }

@@ -67,15 +67,16 @@ class Track:
         return [self.n_prompt, *[1] * (len(self.tokens) - self.n_prompt)]
 
 
-def decode(engine: Engine, spans: Sequence[Span], *, hidden: bool = False) -> Rows:
+def decode(engine: Engine, spans: Sequence[Span] | Batch, *, hidden: bool = False) -> Rows:
     """A decode that must succeed.
 
     Raises:
         InputError: if a sequence lacks room.
     """
-    rows = engine.decode(Batch.of(spans, hidden=hidden))
+    batch = spans if isinstance(spans, Batch) else Batch.of(spans, hidden=hidden)
+    rows = engine.decode(batch)
     if rows.status is not Status.OK:
-        longest = max(span.pos + len(span.tokens) for span in spans)
+        longest = int(batch.pos.max()) + 1
         raise InputError(
             f"{engine.description.name} has no room for {longest} tokens "
             f"(n_ctx={engine.description.n_ctx}); ask for shorter prompts"

@@ -5,6 +5,7 @@ time unless it says otherwise:
 
     prefill to decode, decode to prefill, chunk to chunk, decode to decode
     save to restore, restore to next, copy to next, rollback to next, evict to reuse
+    rollback of a copy to next (it was copied and went back at once)
     join (a sequence is decoded beside others that were there before), leave (one is missing)
 
 A call with several tokens of a sequence is a chunk, the first of them a prefill too. Transitions
@@ -33,6 +34,7 @@ START = "start"
 """What a sequence that never was does first; no transition."""
 
 _OWN = "transition "
+_OF_COPY = "rollback of a copy"
 _STEPS = {
     ("chunk", "decode"): "prefill to decode",
     ("chunk", "chunk"): "chunk to chunk",
@@ -90,7 +92,7 @@ class Walked:
 
     def _step(self, seq_id: int, kind: str) -> None:
         before = self._last.get(seq_id)
-        if before in ("restore", "copy", "rollback"):
+        if before in ("restore", "copy", "rollback", _OF_COPY):
             name = f"{before} to next"
         elif before is not None:
             name = _STEPS[before, kind]
@@ -107,7 +109,8 @@ class Walked:
         if done and pos == 0 and self._last.pop(seq_id, None) is not None:
             self._evicted.add(seq_id)
         elif done and pos and seq_id in self._last:
-            self._last[seq_id] = "rollback"
+            of_copy = self._last[seq_id] in ("copy", _OF_COPY)
+            self._last[seq_id] = _OF_COPY if of_copy else "rollback"
         return done
 
     def seq_copy(self, source: int, target: int) -> None:
