@@ -93,6 +93,8 @@ def load_path(where: Path) -> Library:
 def _refuse_stale(ffi: Any, lib: Any, where: Path) -> None:
     from hotfire.abi.layout import compare_layout
 
+    if not hasattr(lib, "hotfire_abi_version"):
+        raise LibraryError(f"{where} is no build of hotfire's library")
     if lib.hotfire_abi_version() != lib.HOTFIRE_ABI_VERSION:
         raise StaleLibraryError(
             f"{where} has ABI version {lib.hotfire_abi_version()}, this package expects "

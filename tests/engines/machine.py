@@ -29,6 +29,7 @@ def machine(make, expected, near):
         def begin(self):
             self.engine = Walked(make())
             self.want = {seq: [] for seq in range(N_SEQS)}
+            self.began = dict.fromkeys(range(N_SEQS), 0)
             self.saved = [(self.engine.seq_save(0), [])]
 
         @rule(parts=st.dictionaries(seqs, ids, min_size=1), seed=st.integers(0, 2**16))
@@ -46,6 +47,7 @@ def machine(make, expected, near):
                 assert (rows.status, sorted(rows.full)) == (Status.CONTEXT_FULL, sorted(full))
                 return
             for seq, own in parts.items():
+                self.began[seq] = len(self.want[seq])
                 self.want[seq] = self.want[seq] + own
             wanted = np.flatnonzero(batch.logits)
             assert len(rows.argmax) == len(wanted)
@@ -56,10 +58,13 @@ def machine(make, expected, near):
                 assert np.abs(row - expected(history)).max() <= near
                 assert row.argmax() == named
 
-        @rule(seq=seqs, back=st.integers(0, 12))
+        @rule(seq=seqs, back=st.none() | st.integers(0, 12))
         def remove(self, seq, back):
-            """It goes back, or refuses and is what it was; the whole can always go."""
-            pos = max(0, len(self.want[seq]) - back)
+            """It goes back, by some tokens or the last call's, or refuses and is what it was. The
+            whole can always go.
+            """
+            length = len(self.want[seq])
+            pos = min(length, self.began[seq]) if back is None else max(0, length - back)
             if self.engine.seq_remove(seq, pos):
                 self.want[seq] = self.want[seq][:pos]
             else:
@@ -69,6 +74,13 @@ def machine(make, expected, near):
         def copy(self, source, to):
             self.engine.seq_copy(source, to)
             self.want[to] = list(self.want[source])
+            self.began[to] = self.began[source]
+
+        @rule(source=seqs, to=seqs, back=st.none() | st.integers(1, 12))
+        def fork(self, source, to, back):
+            """A copy that goes back at once, as a draft's does that is refused."""
+            self.copy(source, to)
+            self.remove(to, back)
 
         @rule(seq=seqs)
         def save(self, seq):

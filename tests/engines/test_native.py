@@ -13,12 +13,13 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from hotfire import lib
 from hotfire.engines import Batch, Span, Status, open_engine
 from hotfire.engines.exact import WALK, check
 from hotfire.engines.leading import mixed
 from hotfire.engines.native import faults
 from hotfire.engines.tracks import Prompts
-from hotfire.errors import InputError
+from hotfire.errors import InputError, LibraryError
 from hotfire.ref.models import gguf_file, probe
 from hotfire.verdict import Status as Outcome
 
@@ -364,3 +365,12 @@ def test_impossible_options_are_refused(small, tmp_path, options, says):
         gguf_file.write(path, config, probe.weights(config, 0), "f32")
     with pytest.raises(InputError, match=says):
         open_engine(f"native:{path},{options}")
+
+
+def test_a_library_that_cannot_be_used_is_refused(small):
+    """Another one altogether, or one without the fault that is asked for."""
+    path = small["dense"]
+    with pytest.raises(LibraryError, match="no build of hotfire's library"):
+        open_engine(f"native:{path},lib={lib.path(lib.CORE).with_name('libhotfire_guard.so')}")
+    with pytest.raises(InputError, match="has no faults"):
+        open_engine(f"native:{path},lib={lib.path(lib.CORE)},fault=slot_not_cleared")

@@ -85,7 +85,9 @@ class NativeEngine:
     @contextmanager
     def _planted(self, fault: str) -> Iterator[None]:
         """Switches a fault on, for this whole process, and off again."""
-        select = self._library.lib.hotfire_mutant_select
+        select = getattr(self._library.lib, "hotfire_mutant_select", None)
+        if select is None:
+            raise InputError(f"{self._library.path.name} has no faults; expected {lib.MUTANTS}")
         if not select(f"engine_{fault}".encode()):
             raise InputError(f"fault {fault!r} is not known; expected one of {', '.join(faults())}")
         try:
