@@ -82,7 +82,7 @@ WHERE = {
     "final_gate_at_wrong_index": ("PREFILL_TO_DECODE", "0 (linear_attention)"),
     "rope_over_whole_head": ("INSIDE_CALL", "3 (full_attention)"),
     "slot_not_cleared": ("EVICT_TO_REUSE", "0 (linear_attention)"),
-    "rollback_keeps_state": ("ROLLBACK_TO_NEXT", ""),
+    "rollback_keeps_state": ("ROLLBACK_", ""),
     "conv_of_neighbour": ("BESIDE_OTHERS", ""),
 }
 

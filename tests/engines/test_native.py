@@ -172,7 +172,7 @@ STATE_FAULTS = {
     "rope_over_whole_head": "INSIDE_CALL",
     "slot_not_cleared": "EVICT_TO_REUSE",
     "kv_slot_not_cleared": "EVICT_TO_REUSE",
-    "rollback_keeps_state": "ROLLBACK_TO_NEXT",
+    "rollback_keeps_state": "ROLLBACK_",
     "copy_shares_no_state": "COPY_TO_NEXT",
     "copy_lacks_last_row": "COPY_TO_NEXT",
     "copy_snapshots_of_now": "ROLLBACK_",
