@@ -84,7 +84,8 @@ def test_finds_the_rollback_of_a_whole_batch(exact):
     tree = exact(f"numpy:{SMALL}", f"libllama:{SMALL},rollback=8", "--ubatch", "0", "--walk")
     whole, walk = tree["parts"]
     assert whole["verdict"] == "passed"
-    assert [found["rule"] for found in walk["findings"]] == ["ROLLBACK_TO_NEXT"]
+    [found] = walk["findings"]
+    assert found["rule"].startswith("ROLLBACK_")
 
 
 ROLLBACK = f"""
