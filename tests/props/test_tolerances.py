@@ -60,7 +60,11 @@ def test_the_quantisers_noise_is_as_large_as_derived(subject_of, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["attention_q8_0_value_shifted", "matmul_grouped_q4_0_last_step_dropped", "matmul_q8_0_sum_in_f16"],
+    [
+        "attention_q8_0_value_shifted",
+        "matmul_grouped_q4_0_last_step_dropped",
+        "matmul_q8_0_sum_in_f16",
+    ],
 )
 def test_noise_does_not_hide_a_fault(name, runner_for):
     """The canary of tiers T2 and T3: hunted by them alone. f16 sums drown in the noise of q8_0."""

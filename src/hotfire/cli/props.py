@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,7 @@ def list_(provider: str) -> None:
 @verdict_command
 def mutants(names: tuple[str, ...], only: str, state: bool, profile: str, seed: int) -> Verdict:
     """Hunt the mutants NAMES, or all: passed if every one is found."""
+    from hotfire.cli.options import command_line
     from hotfire.errors import InputError
     from hotfire.props import mutants as hunting
     from hotfire.props.state_faults import state_faults
@@ -217,4 +219,5 @@ def mutants(names: tuple[str, ...], only: str, state: bool, profile: str, seed: 
             (each, only) for each in [hunting.named(name) for name in names] or hunting.mutants()
         ]
     with Progress(len(wanted) + 1) as progress:
-        return hunting.hunt_all(wanted, profile, seed, progress.step)
+        verdict = hunting.hunt_all(wanted, profile, seed, progress.step)
+    return replace(verdict, reproduce=command_line())
