@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import Phase, settings
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from hotfire import lib
@@ -203,7 +204,7 @@ def test_the_machine_rings(small, fault):
         max_examples=200, stateful_step_count=15, deadline=None, database=None, derandomize=True,
         phases=[Phase.generate],
     )  # fmt: skip
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, Flaky)):  # what is not restored need not be the same twice
         run_state_machine_as_test(interleaved(small["tiny"], f",fault={fault}"), settings=driven)
 
 

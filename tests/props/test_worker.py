@@ -32,7 +32,7 @@ def test_a_read_one_element_past_the_end_is_caught_on_every_variant(mutant, runn
     exact = next(each for each in PROPERTIES if each.name == "exact_on_designed_inputs")
     for kernel in available:
         subject = Subject(runner, kernel, operation(mutant.operation))
-        found = search(subject, exact, max_examples=10, seed=0)
+        found = search(subject, exact, max_examples=60, seed=0)
         assert found.broken is not None, kernel.variant
         assert found.broken.status is Status.CRASHED
         assert found.broken.severity is Severity.MEMORY_UNSAFE
