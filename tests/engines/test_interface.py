@@ -162,7 +162,7 @@ with hostile.opened(sys.argv[2], n_threads=2, n_ubatch=512, n_ctx=600, n_batch=6
     raw.decode({0: [1] * 500})
     child = os.fork()
     if child == 0:  # the child's own model, on the parent's context
-        status = raw.create() or raw.open(sys.argv[2]) or raw.create()
+        status = raw.open(sys.argv[2]) or raw.create()
         os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 """
