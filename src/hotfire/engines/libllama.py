@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from hotfire.engines.closing import Closing
 from hotfire.engines.gguf_target import as_file, digest
 from hotfire.engines.libllama_binding import Binding, library_in, load
 from hotfire.engines.numpy_ import describe
@@ -37,7 +37,7 @@ EMBEDDING = "model.input_embed"
 HEAD = struct.Struct("<Q32s")
 
 
-class LibllamaEngine:
+class LibllamaEngine(Closing):
     """The engine.
 
     Args:
@@ -247,17 +247,6 @@ class LibllamaEngine:
         self._check_open()
         if not 0 <= seq_id < self._description.n_seqs:
             raise InputError(f"seq_id {seq_id}; expected 0 to {self._description.n_seqs - 1}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_target(name: str, model: str, options: Options) -> LibllamaEngine:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from hotfire import lib
+from hotfire.engines.closing import Closing
 from hotfire.engines.gguf_target import as_file, digest
 from hotfire.engines.numpy_ import describe
 from hotfire.engines.protocol import Batch, Description, Rows, Status, check_batch
@@ -39,7 +39,7 @@ COUNTERS = (
 )  # fmt: skip
 
 
-class NativeEngine:
+class NativeEngine(Closing):
     """The engine.
 
     Args:
@@ -71,6 +71,9 @@ class NativeEngine:
                 lib.context(self._library, options["isa"], options["n_threads"])
             )
             self._model = self._owned(stack, "model", "open", os.fsencode(path))
+            info = self._struct("model_info")
+            self._must(self._library.lib.hotfire_model_describe(self._model, info))
+            self._has_experts = bool(info.n_experts)
             given = self._struct(
                 "engine_params",
                 n_ctx=description.n_ctx,
@@ -176,12 +179,6 @@ class NativeEngine:
             wanted["hidden"] = np.empty(shape, dtype=np.float32)
         return wanted
 
-    @property
-    def _has_experts(self) -> bool:
-        info = self._struct("model_info")
-        self._must(self._library.lib.hotfire_model_describe(self._model, info))
-        return bool(info.n_experts)
-
     def seq_remove(self, seq_id: int, pos: int = 0) -> bool:
         self._check_open()
         status = self._library.lib.hotfire_engine_seq_remove(self._engine, seq_id, pos)
@@ -227,17 +224,6 @@ class NativeEngine:
     def _check_open(self) -> None:
         if self._closed:
             raise InputError(f"{self._description.name} was closed; open it again")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def faults() -> list[str]:

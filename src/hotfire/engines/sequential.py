@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hotfire.engines.closing import Closing
 from hotfire.engines.protocol import Batch, Description, Rows, Status, check_batch
 from hotfire.errors import InputError
 
@@ -53,7 +53,7 @@ class Held(Generic[S]):
     earlier: deque[tuple[int, S]] = field(default_factory=lambda: deque(maxlen=N_SNAPSHOTS))
 
 
-class Sequential(ABC, Generic[S]):
+class Sequential(Closing, ABC, Generic[S]):
     """An engine that computes its sequences one after another.
 
     Args:
@@ -199,14 +199,3 @@ class Sequential(ABC, Generic[S]):
     def _check_open(self) -> None:
         if self._closed:
             raise InputError(f"{self._description.name} was closed; open it again")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from hotfire.engines.closing import Closing
 from hotfire.engines.protocol import Batch, Description, Engine, Rows, Status
 
 TRANSITIONS = (
@@ -43,7 +42,7 @@ _STEPS = {
 }
 
 
-class Walked:
+class Walked(Closing):
     """An engine that keeps count of what was done with it.
 
     Args:
@@ -130,14 +129,3 @@ class Walked:
 
     def close(self) -> None:
         self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
