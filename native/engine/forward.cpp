@@ -72,21 +72,29 @@ const hotfire_block_q8_0 *Forward::quantised(const float *x, int64_t n, int64_t 
     return blocks_.data();
 }
 
-// y[t] = weight x[t].
-void Forward::multiply(const Matrix &w, const float *x, int64_t n, float *y) {
-    switch (w.dtype) {
-    case Dtype::bf16:
-        return must(hotfire_matmul_bf16(exec(), static_cast<const uint16_t *>(w.data), x, y, n,
-                                        w.n_rows, w.n_cols));
-    case Dtype::q8_0:
-        return must(hotfire_matmul_q8_0(exec(), static_cast<const hotfire_block_q8_0 *>(w.data),
-                                        quantised(x, n, w.n_cols), y, n, w.n_rows, w.n_cols));
-    case Dtype::q4_0:
-        return must(hotfire_matmul_q4_0(exec(), static_cast<const hotfire_block_q4_0 *>(w.data),
-                                        quantised(x, n, w.n_cols), y, n, w.n_rows, w.n_cols));
-    default:
-        return must(hotfire_matmul_f32(exec(), static_cast<const float *>(w.data), x, y, n,
-                                       w.n_rows, w.n_cols));
+// y[t] = weight x[t] for several weights of one x, which is quantised once at most.
+void Forward::multiply(const float *x, int64_t n, std::initializer_list<Product> products) {
+    const hotfire_block_q8_0 *blocks = nullptr;
+    for (const auto &[w, y] : products) {
+        if (w.quantised() && !blocks)
+            blocks = quantised(x, n, w.n_cols);
+        switch (w.dtype) {
+        case Dtype::bf16:
+            must(hotfire_matmul_bf16(exec(), static_cast<const uint16_t *>(w.data), x, y, n,
+                                     w.n_rows, w.n_cols));
+            break;
+        case Dtype::q8_0:
+            must(hotfire_matmul_q8_0(exec(), static_cast<const hotfire_block_q8_0 *>(w.data),
+                                     blocks, y, n, w.n_rows, w.n_cols));
+            break;
+        case Dtype::q4_0:
+            must(hotfire_matmul_q4_0(exec(), static_cast<const hotfire_block_q4_0 *>(w.data),
+                                     blocks, y, n, w.n_rows, w.n_cols));
+            break;
+        default:
+            must(hotfire_matmul_f32(exec(), static_cast<const float *>(w.data), x, y, n, w.n_rows,
+                                    w.n_cols));
+        }
     }
 }
 
@@ -149,14 +157,13 @@ void Forward::embed(const Piece &piece) {
 // h_ -> mixed_, by full attention: out(attention(q, k, v) * sigmoid(gate)).
 void Forward::attend(const Piece &piece, const Layer &layer, int64_t l) {
     const int64_t n = piece.n_tokens(), dim = c_.head_dim;
-    multiply(layer.q, h_.data(), n, wide_.data());
+    multiply(h_.data(), n,
+             {{layer.q, wide_.data()}, {layer.k, k_.data()}, {layer.v, v_.data()}});
     for (int64_t i = 0; i < n * c_.n_heads; ++i) { // [query | gate] a head
         const float *both = wide_.data() + 2 * i * dim;
         std::memcpy(q_.data() + i * dim, both, size(dim) * sizeof(float));
         std::memcpy(z_.data() + i * dim, both + dim, size(dim) * sizeof(float));
     }
-    multiply(layer.k, h_.data(), n, k_.data());
-    multiply(layer.v, h_.data(), n, v_.data());
     norm(q_.data(), layer.q_norm, q_.data(), n * c_.n_heads);
     norm(k_.data(), layer.k_norm, k_.data(), n * c_.n_kv_heads);
     const int64_t n_rot = engine_rope_over_whole_head ? dim : c_.n_rot;
@@ -174,7 +181,7 @@ void Forward::attend(const Piece &piece, const Layer &layer, int64_t l) {
     append(v_.data(), memory_.values(l), n);
     attend_cached(piece, l);
     must(hotfire_sigmoid_gate(exec(), out_.data(), z_.data(), out_.data(), n, c_.q_width()));
-    multiply(layer.out, out_.data(), n, mixed_.data());
+    multiply(out_.data(), n, {{layer.out, mixed_.data()}});
 }
 
 void Forward::append(float *x, void *cache, int64_t n) {
@@ -223,10 +230,11 @@ void Forward::attend_cached(const Piece &piece, int64_t l) {
 // h_ -> mixed_, by a Gated DeltaNet: out(norm(delta(q, k, v)) * silu(z)).
 void Forward::delta_net(const Piece &piece, const Layer &layer, int64_t l) {
     const int64_t n = piece.n_tokens(), heads = c_.n_value_heads;
-    multiply(layer.qkv, h_.data(), n, wide_.data());
-    multiply(layer.z, h_.data(), n, z_.data());
-    multiply(layer.a, h_.data(), n, a_.data());
-    multiply(layer.b, h_.data(), n, b_.data());
+    multiply(h_.data(), n,
+             {{layer.qkv, wide_.data()},
+              {layer.z, z_.data()},
+              {layer.a, a_.data()},
+              {layer.b, b_.data()}});
     must(hotfire_gated_delta_gates(exec(), a_.data(), b_.data(), layer.a_log.data(),
                                    layer.dt_bias.data(), gate_.data(), beta_.data(), n, heads));
     for (const Run &run : piece.runs)
@@ -244,7 +252,7 @@ void Forward::delta_net(const Piece &piece, const Layer &layer, int64_t l) {
         run_delta(piece, run, l);
     must(hotfire_rms_norm_gated(exec(), out_.data(), layer.delta_norm.data(), z_.data(),
                                 out_.data(), c_.eps, n * heads, c_.key_dim));
-    multiply(layer.out, out_.data(), n, mixed_.data());
+    multiply(out_.data(), n, {{layer.out, mixed_.data()}});
 }
 
 void Forward::convolve(const Piece &piece, const Run &run, const Layer &layer, int64_t l) {
@@ -281,16 +289,15 @@ void Forward::run_delta(const Piece &, const Run &run, int64_t l) {
 
 // h_ -> mixed_: down(silu(gate(h)) * up(h)).
 void Forward::mlp(const Mlp &mlp, int64_t n_ff, int64_t n) {
-    multiply(mlp.gate, h_.data(), n, ff_gate_.data());
-    multiply(mlp.up, h_.data(), n, ff_up_.data());
+    multiply(h_.data(), n, {{mlp.gate, ff_gate_.data()}, {mlp.up, ff_up_.data()}});
     must(hotfire_swiglu(exec(), ff_gate_.data(), ff_up_.data(), ff_gate_.data(), n, n_ff));
-    multiply(mlp.down, ff_gate_.data(), n, mixed_.data());
+    multiply(ff_gate_.data(), n, {{mlp.down, mixed_.data()}});
 }
 
 // h_ -> mixed_: the experts that the router chooses, and the shared one.
 void Forward::mixture(const Piece &piece, const Layer &layer, const hotfire_rows *rows) {
     const int64_t n = piece.n_tokens(), n_used = c_.n_experts_used;
-    multiply(layer.router, h_.data(), n, router_.data());
+    multiply(h_.data(), n, {{layer.router, router_.data()}});
     must(hotfire_moe_route(exec(), router_.data(), expert_ids_.data(), shares_.data(), n,
                            c_.n_experts, n_used));
     if (rows && rows->router_margin)
@@ -301,7 +308,7 @@ void Forward::mixture(const Piece &piece, const Layer &layer, const hotfire_rows
                         c_.n_ff_expert));
     multiply_grouped(layer.experts.down, ff_gate_.data(), n * n_used, 1, experts_.data());
     mlp(layer.mlp, c_.n_ff_shared, n);
-    multiply(layer.shared_gate, h_.data(), n, shared_gate_.data());
+    multiply(h_.data(), n, {{layer.shared_gate, shared_gate_.data()}});
     must(hotfire_moe_combine(exec(), experts_.data(), shares_.data(), mixed_.data(),
                              shared_gate_.data(), mixed_.data(), n, n_used, c_.n_embd));
 }
@@ -382,7 +389,7 @@ void Forward::finish(const Piece &piece, const hotfire_rows *rows) {
             std::memcpy(h_.data() + i * n_embd, x_.data() + wanted[i].token * n_embd,
                         size(n_embd) * sizeof(float));
         norm(h_.data(), model_.norm(), h_.data(), n);
-        multiply(model_.head(), h_.data(), n, logits_.data());
+        multiply(h_.data(), n, {{model_.head(), logits_.data()}});
         int32_t ids[HEAD_ROWS];
         if (rows->argmax)
             must(hotfire_argmax(exec(), logits_.data(), ids, n, c_.n_vocab));

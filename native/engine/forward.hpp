@@ -4,6 +4,8 @@
 #include "hotfire_kernels.h"
 #include "memory.hpp"
 
+#include <initializer_list>
+
 namespace hotfire::engine {
 
 // Tokens of one sequence within a piece.
@@ -38,7 +40,12 @@ class Forward {
   private:
     const hotfire_exec *exec() const { return &exec_; }
     void must(hotfire_status status) const;
-    void multiply(const Matrix &weight, const float *x, int64_t n, float *y);
+    struct Product {
+        const Matrix &weight;
+        float *y;
+    };
+
+    void multiply(const float *x, int64_t n, std::initializer_list<Product> products);
     void multiply_grouped(const Matrix &weight, const float *x, int64_t n, int64_t n_top_k,
                           float *y);
     const hotfire_block_q8_0 *quantised(const float *x, int64_t n, int64_t n_cols);
