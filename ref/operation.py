@@ -229,6 +229,8 @@ class Operation:
             (rng, sizes) -> some operands; the rest is structure, then normal.
         sequences: how a call can be cut along its tokens, or None.
         fast_bound: the bound in the arithmetic mode `fast`; None if both modes are the same.
+        batch_invariant: whether, outside the mode `fast`, its result is the same to the bit however
+            the work is cut; False where the formula itself goes by chunks.
         noise: inputs as values and scalars, and the variance of each quantised input's encoding
             as `<input>_var` -> the variance of each output, to first order, and as
             `<output>_independent` how many of its elements are as good as independent, if not all;
@@ -250,6 +252,7 @@ class Operation:
     fills: Mapping[str, Draw] = field(default_factory=dict)
     sequences: Sequences | None = None
     fast_bound: Reference | None = None
+    batch_invariant: bool = True
     noise: Reference | None = None
     workspace: str = ""
 

@@ -1,4 +1,4 @@
-#include "kernel.hpp"
+#include "gated_delta.hpp"
 
 HOTFIRE_MUTANT(gated_delta, gated_delta_history_lost, "a call starts from zeros, not from the state");
 HOTFIRE_MUTANT(gated_delta, gated_delta_chunk_of_4_forgets,
@@ -51,23 +51,10 @@ static constexpr int64_t STRIPS = 4;      // vectors of columns that tokens run 
 static constexpr int64_t WIDE = 8;        // the same for one token, which streams from memory
 static constexpr int64_t MOST_ROWS = 256; // of a state whose strips are copied together
 
-// One value head of one sequence; t counts from the sequence's first token of this call.
-struct Head {
-    const float *q, *k, *v, *gate, *beta;
-    float *y, *state;
-    int64_t key_stride, value_stride, gate_stride; // from one token to the next
-    int64_t k_dim, v_dim, n_tokens;
-    float scale;
-
-    const float *query(int64_t t) const { return q + t * key_stride; }
-    const float *key(int64_t t) const { return k + t * key_stride; }
-    float rate(int64_t t) const { return beta[t * gate_stride]; }
-
-    float decay(int64_t t) const {
-        const float power = gate[(gated_delta_gate_of_first ? 0 : t) * gate_stride];
-        return gated_delta_gate_linear ? 1 + power : exp_of(power);
-    }
-};
+static float gated_delta_decay(const DeltaHead &head, int64_t t) {
+    const float power = head.log_decay(gated_delta_gate_of_first ? 0 : t);
+    return gated_delta_gate_linear ? 1 + power : exp_of(power);
+}
 
 // delta = beta (v - k^T S), of which only the value is weighed in one mutant.
 static Vec gated_delta_delta(Vec value, Vec predicted, float rate) {
@@ -91,9 +78,9 @@ template <int N> struct Strip {
 
 // S *= decay, and the first token's k^T S.
 template <int N>
-static void gated_delta_open(const Head &head, const Strip<N> &strip, Vec (&predicted)[N]) {
+static void gated_delta_open(const DeltaHead &head, const Strip<N> &strip, Vec (&predicted)[N]) {
     const float *key = head.key(0);
-    const float decay = head.decay(0);
+    const float decay = gated_delta_decay(head, 0);
     for (Vec &each : predicted)
         each = splat(0);
     for (int64_t i = 0; i < head.k_dim; ++i)
@@ -110,12 +97,12 @@ static void gated_delta_open(const Head &head, const Strip<N> &strip, Vec (&pred
 // One token, in one pass over the state: its update, its output, the next one's decay, which is 1
 // after the last, and the next one's k^T S.
 template <int N>
-static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip,
+static void gated_delta_token(const DeltaHead &head, int64_t t, const Strip<N> &strip,
                               Vec (&predicted)[N]) {
     const bool last = t + 1 == head.n_tokens;
     const bool kept = !(gated_delta_last_token_unsaved && last);
     const float *query = head.query(t), *key = head.key(t), *next_key = head.key(last ? t : t + 1);
-    const float next_decay = last ? 1 : head.decay(t + 1);
+    const float next_decay = last ? 1 : gated_delta_decay(head, t + 1);
     const int64_t at = t * head.value_stride + strip.column;
     Vec delta[N], out[N];
 #pragma GCC unroll 8
@@ -141,7 +128,7 @@ static void gated_delta_token(const Head &head, int64_t t, const Strip<N> &strip
         store(head.y + at + v * WIDTH, out[v] * scale, strip.n - v * WIDTH);
 }
 
-template <int N> static void gated_delta_tokens(const Head &head, const Strip<N> &strip) {
+template <int N> static void gated_delta_tokens(const DeltaHead &head, const Strip<N> &strip) {
     Vec predicted[N];
     gated_delta_open(head, strip, predicted);
     for (int64_t t = 0; t < head.n_tokens; ++t)
@@ -150,7 +137,7 @@ template <int N> static void gated_delta_tokens(const Head &head, const Strip<N>
 
 // Whole strips, together: rows of the state often lie a power of two apart, where few of them fit
 // the cache at once.
-static void gated_delta_copied(const Head &head, int64_t column) {
+static void gated_delta_copied(const DeltaHead &head, int64_t column) {
     static constexpr int64_t COLUMNS = STRIPS * WIDTH;
     float together[MOST_ROWS * COLUMNS];
     float *home = head.state + column;
@@ -163,7 +150,7 @@ static void gated_delta_copied(const Head &head, int64_t column) {
             store(home + i * head.v_dim + j, load(together + i * COLUMNS + j));
 }
 
-static void gated_delta_head(const Head &head) {
+static void gated_delta_head(const DeltaHead &head) {
     int64_t column = 0;
     for (; head.n_tokens == 1 && column + WIDE * WIDTH <= head.v_dim; column += WIDE * WIDTH)
         gated_delta_tokens(head, Strip<WIDE>{head.state + column, head.v_dim, column,

@@ -1,12 +1,13 @@
 """Gated DeltaNet (Yang et al. 2024, arXiv 2412.06464, eq. 10), with its state carried on.
 
 Queries and keys come normalised (`l2_norm`), gates as logarithms (`gated_delta_gates`). A kernel
-goes token by token; the second implementation solves a whole sequence at once, by the triangular
-system of the WY form (sec. 3.3 there).
+goes token by token (`gated_delta`), or solves a chunk of tokens at once by the triangular system of
+the WY form (sec. 3.3 there; `gated_delta_chunked`). Both compute the same function.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,18 +96,20 @@ def bound(
     state: Array,
     scale: float,
     tiled: int,
+    chunk_len: int = 1,
 ) -> Values:
-    """The running error of the recurrence, normwise down a column of the state.
+    """The running error of a chunk's arithmetic, normwise down a column of the state.
 
     An error e that a column has picked up goes on as exp(g) (I - beta k k^T) e, whose norm is at
     most exp(g) max(1, |1 - beta |k|^2|) |e|: for normalised keys nothing grows, however long the
     sequence. What a token adds: the rounding of k^T S, gamma_d times the same sum of magnitudes,
-    through beta and |k|, with d the length of the sum and its decays; and the rounding of the
-    state, gamma_10 times the norm of what it sums up.
+    through beta and |k|; and, at the end of each chunk, the rounding of the state, gamma_c times
+    the norm of what the chunk sums up. d is the length of the sums, k_dim and the chunk, and five
+    roundings a decay; c is the chunk and its decays. Token by token the chunk is 1.
     """
     n_heads, k_dim = v.shape[1], k.shape[2]
     queries, keys = np.abs(_heads(q, n_heads, tiled)), _heads(k, n_heads, tiled)
-    long, short = gamma(k_dim + 10), gamma(10)
+    long, short = gamma(k_dim + 6 * chunk_len + 4), gamma(6 * chunk_len + 4)
     y, kept = np.zeros_like(v), np.zeros_like(state)
     for seq, (first, end) in enumerate(spans(seq_start)):
         s = _begin(state, has_state, seq)
@@ -125,11 +128,14 @@ def bound(
             shrink = np.maximum(1, np.abs(1 - beta[t][:, None] * length**2))
             flush = SMALLEST_NORMAL * (k_dim + 4) * (1 + length) * (1 + rate)
             error = shrink * decay * error + length * rate * rounding + flush
-            error += shrink * short * np.linalg.norm(summed, axis=1)
+            at_end = (t + 1 - first) % chunk_len == 0 or t + 1 == end
+            if at_end:
+                error += shrink * short * np.linalg.norm(summed, axis=1)
             far = np.linalg.norm(queries[t], axis=1)[:, None] * error
             near = long * _row(queries[t], summed)
             y[t] = SLACK * abs(scale) * (far + near) + flush * (1 + abs(scale))
-            np.abs(s, out=summed)
+            if at_end:
+                np.abs(s, out=summed)
         if end > first:
             kept[seq] = SLACK * error[:, None, :]
     return {"y": y, "state": kept}
@@ -214,36 +220,37 @@ def second(
     state: Array,
     scale: float,
     tiled: int,
+    chunk_len: int = 1 << 31,
 ) -> Values:
-    """The WY form over a whole sequence at once, by `torch.linalg.solve_triangular` in float64."""
+    """The WY form, a whole sequence or chunk_len tokens at once, by `torch.linalg.solve_triangular` in float64."""
     import torch
 
     n_heads = v.shape[1]
     y, kept = np.zeros_like(v), state.copy()
     for seq, (first, end) in enumerate(spans(seq_start)):
-        if first == end:
-            continue
-        take = slice(first, end)
-        queries, keys, values, rates, before = (
-            torch.from_numpy(each)
-            for each in (
-                _heads(q[take], n_heads, tiled).transpose(1, 0, 2),
-                _heads(k[take], n_heads, tiled).transpose(1, 0, 2),
-                v[take].transpose(1, 0, 2),
-                beta[take].T[:, :, None],
-                _begin(state, has_state, seq),
+        before = torch.from_numpy(_begin(state, has_state, seq))
+        for at in range(first, end, chunk_len):
+            take = slice(at, min(end, at + chunk_len))
+            queries, keys, values, rates = (
+                torch.from_numpy(each)
+                for each in (
+                    _heads(q[take], n_heads, tiled).transpose(1, 0, 2),
+                    _heads(k[take], n_heads, tiled).transpose(1, 0, 2),
+                    v[take].transpose(1, 0, 2),
+                    beta[take].T[:, :, None],
+                )
             )
-        )
-        total = torch.from_numpy(gate[take].T).cumsum(dim=1)
-        between = torch.exp(total[:, :, None] - total[:, None, :]).tril()
-        start = torch.exp(total)[:, :, None]
-        system = (rates * (keys @ keys.mT) * between).tril(-1)
-        known = rates * (values - start * (keys @ before))
-        delta = torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)
-        out = start * (queries @ before) + ((queries @ keys.mT) * between) @ delta
-        after = start[:, -1:] * before + (keys * between[:, -1, :, None]).mT @ delta
-        y[take] = scale * out.numpy().transpose(1, 0, 2)
-        kept[seq] = after.numpy()
+            total = torch.from_numpy(gate[take].T).cumsum(dim=1)
+            between = torch.exp(total[:, :, None] - total[:, None, :]).tril()
+            start = torch.exp(total)[:, :, None]
+            system = (rates * (keys @ keys.mT) * between).tril(-1)
+            known = rates * (values - start * (keys @ before))
+            delta = torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)
+            out = start * (queries @ before) + ((queries @ keys.mT) * between) @ delta
+            before = start[:, -1:] * before + (keys * between[:, -1, :, None]).mT @ delta
+            y[take] = scale * out.numpy().transpose(1, 0, 2)
+        if end > first:
+            kept[seq] = before.numpy()
     return {"y": y, "state": kept}
 
 
@@ -254,69 +261,93 @@ def _input(name: str, axes: tuple[str, ...], doc: str, dtype: str = "f32") -> Op
     return Operand(name=name, dtype=dtype, axes=axes, doc=doc)
 
 
-OPERATIONS = [
-    Operation(
-        name="gated_delta",
-        doc="Runs the gated delta rule over each sequence and carries its state on.\n"
-        "S = exp(gate[t]) * S;  delta = beta[t] * (v[t] - k[t]^T S);  S = S + k[t] delta^T\n"
-        "y[t] = scale * q[t]^T S\n"
-        "a head; value head h takes query and key head h / n_groups, or h mod n_k_heads if tiled.\n"
-        "S starts from state, or from zeros where has_state is 0. For |k| <= 1 and beta in\n"
-        "[0, 1] errors do not grow with the number of tokens.",
-        axes=(
-            Axis(
-                name="n_tokens",
-                doc="tokens of all sequences, packed",
-                edges=(1, 2, 4, 15, 16, 17, 63, 64, 65, 128, 129, 193),
-                long=(512, 513, 600),
-            ),
-            Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5)),
-            Axis(name="n_k_heads", doc="query and key heads", edges=(1, 2, 3)),
-            Axis(name="n_groups", doc="value heads a key head", edges=(1, 2, 3)),
-            Axis(name="k_dim", doc="width of a key", edges=(1, 8, 16, 32, 128)),
-            Axis(
-                name="v_dim",
-                doc="width of a value",
-                edges=(1, 8, 16, 32, 128),
-                neutral={"v": 0.0, "state": 0.0},
-            ),
-            Axis(
-                name="tiled",
-                doc="1 if value heads n_k_heads apart share a key head, 0 if neighbours do",
-                most="1",
-                edges=(0, 1),
-            ),
+_RECURRENT = Operation(
+    name="gated_delta",
+    doc="Runs the gated delta rule over each sequence and carries its state on.\n"
+    "S = exp(gate[t]) * S;  delta = beta[t] * (v[t] - k[t]^T S);  S = S + k[t] delta^T\n"
+    "y[t] = scale * q[t]^T S\n"
+    "a head; value head h takes query and key head h / n_groups, or h mod n_k_heads if tiled.\n"
+    "S starts from state, or from zeros where has_state is 0. For |k| <= 1 and beta in\n"
+    "[0, 1] errors do not grow with the number of tokens.",
+    axes=(
+        Axis(
+            name="n_tokens",
+            doc="tokens of all sequences, packed",
+            edges=(1, 2, 4, 15, 16, 17, 63, 64, 65, 128, 129, 193),
+            long=(512, 513, 600),
         ),
-        inputs=(
-            _input("q", ("n_tokens", "n_k_heads", "k_dim"), "queries, normalised"),
-            _input("k", ("n_tokens", "n_k_heads", "k_dim"), "keys, normalised"),
-            _input("v", ("n_tokens", _HEADS, "v_dim"), "values"),
-            _input("gate", ("n_tokens", _HEADS), "logarithms of the decay, <= 0"),
-            _input("beta", ("n_tokens", _HEADS), "how much of a value is written, 0 to 1"),
-            _input("seq_start", ("n_seqs + 1",), "first token of each, 0 up to n_tokens", "i32"),
-            _input("has_state", ("n_seqs",), "0 where a sequence begins, state unread", "i32"),
+        Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5)),
+        Axis(name="n_k_heads", doc="query and key heads", edges=(1, 2, 3)),
+        Axis(name="n_groups", doc="value heads a key head", edges=(1, 2, 3)),
+        Axis(name="k_dim", doc="width of a key", edges=(1, 8, 16, 32, 128)),
+        Axis(
+            name="v_dim",
+            doc="width of a value",
+            edges=(1, 8, 16, 32, 128),
+            neutral={"v": 0.0, "state": 0.0},
         ),
-        outputs=(
-            Operand(name="y", dtype="f32", axes=("n_tokens", _HEADS, "v_dim"), doc="result"),
-            Operand(
-                name="state",
-                dtype="f32",
-                axes=("n_seqs", _HEADS, "k_dim", "v_dim"),
-                doc="S of each sequence and head",
-                updated=True,
-            ),
+        Axis(
+            name="tiled",
+            doc="1 if value heads n_k_heads apart share a key head, 0 if neighbours do",
+            most="1",
+            edges=(0, 1),
         ),
-        scalars=(
-            Scalar(name="scale", doc="of the queries", samples=(0.125, 0.08838834764831845, 1.0)),
+    ),
+    inputs=(
+        _input("q", ("n_tokens", "n_k_heads", "k_dim"), "queries, normalised"),
+        _input("k", ("n_tokens", "n_k_heads", "k_dim"), "keys, normalised"),
+        _input("v", ("n_tokens", _HEADS, "v_dim"), "values"),
+        _input("gate", ("n_tokens", _HEADS), "logarithms of the decay, <= 0"),
+        _input("beta", ("n_tokens", _HEADS), "how much of a value is written, 0 to 1"),
+        _input("seq_start", ("n_seqs + 1",), "first token of each, 0 up to n_tokens", "i32"),
+        _input("has_state", ("n_seqs",), "0 where a sequence begins, state unread", "i32"),
+    ),
+    outputs=(
+        Operand(name="y", dtype="f32", axes=("n_tokens", _HEADS, "v_dim"), doc="result"),
+        Operand(
+            name="state",
+            dtype="f32",
+            axes=("n_seqs", _HEADS, "k_dim", "v_dim"),
+            doc="S of each sequence and head",
+            updated=True,
         ),
-        reference=reference,
-        bound=bound,
-        exact=exact,
-        second=second,
-        structure=structure,
-        fills={"corners": corners, "slow": slow},
-        sequences=Sequences(
-            tokens="n_tokens", seqs="n_seqs", starts="seq_start", has_state="has_state"
+    ),
+    scalars=(
+        Scalar(name="scale", doc="of the queries", samples=(0.125, 0.08838834764831845, 1.0)),
+    ),
+    reference=reference,
+    bound=bound,
+    exact=exact,
+    second=second,
+    structure=structure,
+    fills={"corners": corners, "slow": slow},
+    sequences=Sequences(
+        tokens="n_tokens", seqs="n_seqs", starts="seq_start", has_state="has_state"
+    ),
+)
+
+_CHUNKED = replace(
+    _RECURRENT,
+    name="gated_delta_chunked",
+    doc="Runs the gated delta rule of hotfire_gated_delta, chunk_len tokens of a sequence at once.\n"
+    "With S before the chunk, G(i) the product of exp(gate) from the chunk's first token through\n"
+    "i, and D(j, i) that from j + 1 through i:\n"
+    "delta[i] = beta[i] * (v[i] - G(i) k[i]^T S - sum_{j < i} D(j, i) (k[i]^T k[j]) delta[j])\n"
+    "y[i] = scale * (G(i) q[i]^T S + sum_{j <= i} D(j, i) (q[i]^T k[j]) delta[j])\n"
+    "S = G(last) S + sum_j D(j, last) k[j] delta[j]^T\n"
+    "Results depend, within the bound, on chunk_len and on where calls cut a sequence.",
+    axes=(
+        *_RECURRENT.axes,
+        Axis(
+            name="chunk_len",
+            doc="tokens of a chunk; a sequence's last is shorter",
+            least=1,
+            most="64",
+            edges=(1, 2, 3, 4, 16, 32, 64),
+            cut=True,
         ),
-    )
-]
+    ),
+    batch_invariant=False,
+)
+
+OPERATIONS = [_RECURRENT, _CHUNKED]

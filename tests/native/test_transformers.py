@@ -33,9 +33,9 @@ def batch(torch, *arrays):
 
 
 @pytest.mark.parametrize("form", ["recurrent", "chunk"])
-@pytest.mark.parametrize("flags", [0, 1], ids=["default", "fast"])
-def test_gated_delta_is_theirs(call, qwen, torch, form, flags):
-    """Both of their forms, normalisation of queries and keys included, and the final state."""
+@pytest.mark.parametrize("ours", ["gated_delta", "gated_delta_chunked"])
+def test_gated_delta_is_theirs(call, qwen, torch, form, ours):
+    """Both of ours are both of theirs, which normalise queries and keys; the final state too."""
     q, k = normal(1, N_TOKENS, N_KEY_HEADS, DIM), normal(2, N_TOKENS, N_KEY_HEADS, DIM)
     v = normal(3, N_TOKENS, N_HEADS, DIM)
     gate = -np.abs(normal(4, N_TOKENS, N_HEADS)) * np.float32(0.1)
@@ -45,13 +45,13 @@ def test_gated_delta_is_theirs(call, qwen, torch, form, flags):
         theirs = qwen.torch_chunk_gated_delta_rule
     tensors = batch(torch, q, k, v, gate, beta)
     want, want_state = theirs(*tensors, output_final_state=True, use_qk_l2norm_in_kernel=True)
-    call.execution.flags = flags
     for each in (q, k):
         assert call("l2_norm", each, each, 1e-6, N_TOKENS * N_KEY_HEADS, DIM) == "ok"
     y, state = np.zeros_like(v), np.zeros((N_HEADS, DIM, DIM), dtype=np.float32)
     arguments = (q, k, v, gate, beta, WHOLE, FRESH, y, state, DIM**-0.5)
     sizes = (N_TOKENS, 1, N_KEY_HEADS, N_GROUPS, DIM, DIM, 0)
-    assert call("gated_delta", *arguments, *sizes) == "ok"
+    sizes += (16,) if ours == "gated_delta_chunked" else ()
+    assert call(ours, *arguments, *sizes) == "ok"
     np.testing.assert_allclose(y, want[0].numpy(), **CLOSE)
     np.testing.assert_allclose(state, want_state[0].numpy(), **CLOSE)
 
