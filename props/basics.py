@@ -46,6 +46,21 @@ def cuts_are_invisible(subject: Subject, case: Case) -> bool:
     return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
 
 
+def strides_are_invisible(subject: Subject, case: Case) -> bool:
+    """The same values with gaps between their rows, as in a view of a larger buffer, give the same
+    bits as in one block. What lies in the gaps is NaN, and stays as it was.
+    """
+    rule = "strides_are_invisible"
+    inputs = draw_inputs(subject.operation, case)
+    got = execute(subject, case, inputs.stored, inputs.scalars)
+    gaps = dict.fromkeys(subject.operation.gaps.values(), 0)
+    block = replace(case, sizes={**case.sizes, **gaps})
+    in_block = execute(subject, block, inputs.stored, inputs.scalars)
+    for each in subject.operation.outputs:
+        same(rule, each, got[each.name], in_block[each.name], "rows without gaps")
+    return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
+
+
 def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
     """What another call left in the outputs and in the workspace does not change a bit of the
     result. Poison cannot show this alone: NaN fails every comparison, as old values do not.

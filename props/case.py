@@ -149,7 +149,10 @@ def parse(operation: Operation, text: str) -> Case:
         InputError: on a word that the operation does not know, or a value that does not fit.
     """
     case = Case(
-        sizes={axis.name: max(axis.multiple_of, axis.least) for axis in operation.axes},
+        sizes={
+            axis.name: 0 if axis.gap else max(axis.multiple_of, axis.least)
+            for axis in operation.axes
+        },
         scalars={scalar.name: scalar.samples[0] for scalar in operation.scalars},
     )
     for word in filter(None, text.split(",")):

@@ -12,6 +12,7 @@ from hotfire.props.arena import PAD, PAD_BYTE, Placement
 from hotfire.props.case import Case
 from hotfire.props.mistakes import Mistake
 from hotfire.props.runner import KernelInfo, Outcome, Runner
+from hotfire.props.strides import rows_of, spread, told
 from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Operand, Operation, measure
 from hotfire.verdict import Severity, Status
@@ -79,7 +80,7 @@ class Subject:
 
     Args:
         runner: the worker that runs it.
-        kernel, operation: which.
+        kernel, operation: which; without gaps between rows if the kernel takes none.
         record: takes every call, or None.
     """
 
@@ -87,6 +88,10 @@ class Subject:
     kernel: KernelInfo
     operation: Operation
     record: list[Made] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.kernel.strided:
+            object.__setattr__(self, "operation", self.operation.dense())
 
 
 def execute(
@@ -117,7 +122,7 @@ def execute(
     if subject.record is not None:
         subject.record.append(Made(case, initial, scalars, {}))
     offsets = {name: place.offset for name, place in places.items()}
-    sizes = _with_workspace(case.sizes, places)
+    sizes = _with_workspace(told(subject.operation, case), places)
     outcome = subject.runner.call(subject.kernel, offsets, sizes, scalars)
     _check_survived(subject, places, outcome)
     if outcome.kind == "refused":
@@ -126,9 +131,12 @@ def execute(
     if case.in_place:
         overwritten |= {each.in_place for each in subject.operation.outputs}
     kept = {name: data for name, data in stored.items() if name not in overwritten}
-    _check_untouched(subject, places, kept)
+    _check_untouched(subject, case, places, kept)
     arena = subject.runner.arena
-    got = {each.name: arena.view(places[each.name]).copy() for each in subject.operation.outputs}
+    got = {}
+    for each in subject.operation.outputs:
+        rows, memory = rows_of(subject.operation, each, case), arena.view(places[each.name])
+        got[each.name] = rows.gather(memory) if rows else memory.copy()
     if subject.record is not None:
         subject.record[-1] = replace(subject.record[-1], got=got)
     return got
@@ -160,14 +168,14 @@ def execute_mistake(
         output = subject.operation.output(mistake.overlapping)
         shift = output.format.block_size if output.in_place == first.name else 0
         offsets[output.name] = places[first.name].offset + shift
-    sizes = _with_workspace(mistake.case.sizes, places)
+    sizes = _with_workspace(told(subject.operation, mistake.case), places)
     if mistake.small_workspace:
         sizes[WORKSPACE] -= WORKSPACE_ALIGNMENT
     outcome = subject.runner.call(subject.kernel, offsets, sizes, mistake.case.scalars)
     _check_survived(subject, places, outcome)
-    _check_untouched(subject, places, stored)
+    _check_untouched(subject, valid, places, stored)
     for each in subject.operation.outputs:
-        before = _initial(each, valid, stored)
+        before = _initial(subject, each, valid, stored)
         if not np.array_equal(subject.runner.arena.view(places[each.name]), before):
             raise Broken("writes_nothing_on_failure", f"{each.name} was written by a wrong call")
     return outcome
@@ -181,10 +189,10 @@ def _place(subject: Subject, case: Case, stored: Mapping[str, Bytes]) -> dict[st
         if case.in_place and operand in subject.operation.outputs and operand.in_place:
             places[operand.name] = places[operand.in_place]
             continue
-        n_bytes = operand.format.n_bytes(operand.shape(case.sizes))
-        place = arena.place(slot, n_bytes, case.side, operand.format.alignment)
+        initial = _initial(subject, operand, case, stored)
+        place = arena.place(slot, initial.size, case.side, operand.format.alignment)
         arena.pad(place)[:] = PAD_BYTE
-        arena.view(place)[:] = _initial(operand, case, stored)
+        arena.view(place)[:] = initial
         places[operand.name] = place
     if subject.operation.workspace:
         place = places[WORKSPACE] = _workspace(subject, case)
@@ -206,10 +214,12 @@ def _workspace(subject: Subject, case: Case) -> Placement:
     return subject.runner.arena.place(slot, n_bytes, case.side, WORKSPACE_ALIGNMENT)
 
 
-def _initial(operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes:
-    if operand.name in stored:
-        return stored[operand.name]
-    return operand.format.poison(operand.shape(case.sizes))
+def _initial(subject: Subject, operand: Operand, case: Case, stored: Mapping[str, Bytes]) -> Bytes:
+    """The operand's memory before the call: its values or poison, with poison between its rows."""
+    data = stored.get(operand.name)
+    if data is None:
+        data = operand.format.poison(operand.shape(case.sizes))
+    return spread(subject.operation, operand, case, data)
 
 
 def _check_survived(subject: Subject, places: Mapping[str, Placement], outcome: Outcome) -> None:
@@ -247,9 +257,19 @@ def _touched(subject: Subject, places: Mapping[str, Placement], message: str) ->
 
 
 def _check_untouched(
-    subject: Subject, places: Mapping[str, Placement], inputs: Mapping[str, Bytes]
+    subject: Subject, case: Case, places: Mapping[str, Placement], inputs: Mapping[str, Bytes]
 ) -> None:
     arena = subject.runner.arena
+    for name in subject.operation.gaps:
+        rows = rows_of(subject.operation, subject.operation.operand(name), case)
+        gaps = rows.gaps(arena.view(places[name])) if rows else np.empty(0)
+        wrong = np.flatnonzero(gaps != PAD_BYTE)
+        if wrong.size:
+            raise Broken(
+                "stays_in_bounds",
+                f"{wrong.size} bytes were written between the rows of {name}",
+                severity=Severity.MEMORY_UNSAFE,
+            )
     for name, place in places.items():
         wrong = np.flatnonzero(arena.pad(place) != PAD_BYTE)
         if wrong.size:
@@ -258,5 +278,8 @@ def _check_untouched(
                 f"{wrong.size} bytes were written next to {name}, outside every operand",
                 severity=Severity.MEMORY_UNSAFE,
             )
-        if name in inputs and not np.array_equal(arena.view(place), inputs[name]):
+        if name not in inputs:
+            continue
+        before = _initial(subject, subject.operation.operand(name), case, inputs)
+        if not np.array_equal(arena.view(place), before):
             raise Broken("leaves_inputs_alone", f"the input {name} was changed")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.resources import files
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from hotfire.props.properties import Property, property_named
 from hotfire.props.replay import Saved
 from hotfire.props.runner import Runner
 from hotfire.props.search import kernels_of
-from hotfire.ref.c_header import prototype
+from hotfire.props.strides import rows_of, spread, strides_of, told
+from hotfire.ref.c_header import argument, prototype
 from hotfire.ref.formats import FORMATS
 from hotfire.ref.operation import Operand, Operation, Values, evaluate, measure
 from hotfire.ref.registry import operation
@@ -190,7 +192,7 @@ def _room(operation: Operation, calls: Sequence[Made]) -> int:
     """Bytes of the largest operand or workspace."""
     sizes = [_workspace_size(operation, made.case) for made in calls]
     for made in calls:
-        sizes += [each.format.n_bytes(each.shape(made.case.sizes)) for each in operation.operands]
+        sizes += [_n_bytes(operation, each, made.case) for each in operation.operands]
     return max(sizes)
 
 
@@ -199,6 +201,8 @@ def _data(
 ) -> Iterator[str]:
     """The arrays of one call: operands before it, and what the reference says."""
     for name, data in made.stored.items():
+        if name != WORKSPACE:
+            data = spread(operation, operation.operand(name), made.case, data)
         yield f"static const unsigned char {name}_bytes_{number}[] = {_array(data)};"
     for each in operation.outputs:
         for word, values in (("want", want), ("bound", bound)):
@@ -276,15 +280,20 @@ static inline double read_q4_0(const void *p, long i) {
     return read_f16(block->d) * ((i % 32 < 16 ? byte & 15 : byte >> 4) - 8);
 }
 static int compare(const char *name, const void *got, double (*read)(const void *, long),
-                   const double *want, const double *bound, long n) {
+                   const double *want, const double *bound, long n, long width, long stride) {
     long n_wrong = 0, worst = -1;
-    for (long i = 0; i < n; ++i)
-        if (!isinf(bound[i]) && !(fabs(read(got, i) - want[i]) <= bound[i]) && (n_wrong++ == 0 ||
-            fabs(read(got, i) - want[i]) > fabs(read(got, worst) - want[worst])))
+    double worst_got = 0;
+    for (long i = 0; i < n; ++i) {
+        const double is = read(got, i / width * stride + i % width);
+        if (!isinf(bound[i]) && !(fabs(is - want[i]) <= bound[i]) && (n_wrong++ == 0 ||
+            fabs(is - want[i]) > fabs(worst_got - want[worst]))) {
             worst = i;
+            worst_got = is;
+        }
+    }
     if (n_wrong)
         printf("%s[%ld]: want %.9g, got %.9g, bound %.3g; %ld of %ld elements are wrong\\n", name,
-               worst, want[worst], read(got, worst), bound[worst], n_wrong, n);
+               worst, want[worst], worst_got, bound[worst], n_wrong, n);
     return n_wrong != 0;
 }"""
 
@@ -297,7 +306,7 @@ def _call(operation: Operation, made: Made, number: int) -> Iterator[str]:
         return f"{name}_bytes_{number}" if name in made.stored else "0"
 
     for slot, each in enumerate(operation.operands):
-        n_bytes = each.format.n_bytes(each.shape(case.sizes))
+        n_bytes = _n_bytes(operation, each, case)
         placed = f"place({slot}, {bytes_of(each.name)}, {n_bytes})"
         if case.in_place and each.in_place:
             placed = f"({_type(each)}){each.in_place}"
@@ -309,16 +318,25 @@ def _call(operation: Operation, made: Made, number: int) -> Iterator[str]:
         yield f"        exec.workspace_size = {size};"
     arguments = [each.name for each in operation.operands]
     arguments += [f"(float){_number(made.scalars[each.name])}" for each in operation.scalars]
-    arguments += [str(case.sizes[axis.name]) for axis in operation.axes]
+    sizes = told(operation, case)
+    arguments += [str(sizes[argument(axis)]) for axis in operation.axes]
     yield f"        const hotfire_status status = kernel(&exec, {', '.join(arguments)});"
     yield '        if (status) {\n            printf("status %d\\n", (int)status);'
     yield "            return 1;\n        }"
     for each in operation.outputs:
-        n = int(np.prod(each.shape(case.sizes), dtype=np.int64))
+        shape = each.shape(case.sizes)
+        stride = strides_of(operation, case).get(each.name, shape[-1])
         yield (
             f'        wrong |= compare("call {number}: {each.name}", {each.name}, '
-            f"read_{each.dtype}, {each.name}_want_{number}, {each.name}_bound_{number}, {n});"
+            f"read_{each.dtype}, {each.name}_want_{number}, {each.name}_bound_{number}, "
+            f"{prod(shape)}, {shape[-1]}, {stride});"
         )
+
+
+def _n_bytes(operation: Operation, operand: Operand, case: Case) -> int:
+    """Of an operand in memory, gaps between its rows included."""
+    rows = rows_of(operation, operand, case)
+    return rows.n_bytes if rows else operand.format.n_bytes(operand.shape(case.sizes))
 
 
 def _type(operand: Operand) -> str:

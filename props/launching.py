@@ -15,7 +15,8 @@ def n_rows_of(operation: Operation, call: Call) -> int:
 
 
 def arguments_of(operation: Operation, call: Call, pointers: Mapping[str, int]) -> list[bytes]:
-    """Operands, scalars and sizes as a kernel takes them, each argument's bytes.
+    """Operands, scalars and sizes as a kernel takes them, each argument's bytes. It is told of no
+    strides: rows lie next to each other.
 
     Args:
         operation: whose kernel it is.
@@ -25,5 +26,5 @@ def arguments_of(operation: Operation, call: Call, pointers: Mapping[str, int]) 
     return [
         *(struct.pack("<Q", pointers[each.name]) for each in operation.operands),
         *(struct.pack("<f", call.scalars[each.name]) for each in operation.scalars),
-        *(struct.pack("<q", call.sizes[axis.name]) for axis in operation.axes),
+        *(struct.pack("<q", call.sizes[axis.name]) for axis in operation.axes if not axis.gap),
     ]

@@ -19,6 +19,7 @@ from hotfire.props.basics import (
     leftovers_are_never_read,
     neutral_tail_is_invisible,
     refuses_mistakes,
+    strides_are_invisible,
 )
 from hotfire.props.case import Case
 from hotfire.props.chunks import (
@@ -157,6 +158,13 @@ PROPERTIES = (
         fresh_states_are_never_read,
         _plain,
         lambda subject: bool(subject.operation.sequences and subject.operation.sequences.has_state),
+        smallest=1,
+        share=0.5,
+    ),
+    Property(
+        strides_are_invisible,
+        lambda subject: cases(subject.operation, in_place=subject.kernel.in_place, smallest=1),
+        lambda subject: subject.kernel.strided and bool(subject.operation.gaps),
         smallest=1,
         share=0.5,
     ),

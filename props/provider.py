@@ -37,7 +37,8 @@ class Call:
     Args:
         pointers: address of each operand by name, and of "workspace" where the operation asks
             for one.
-        sizes: each axis by name.
+        sizes: each axis by name; bytes of the workspace as "workspace"; where rows may lie apart,
+            elements from one to the next as "<operand>_stride".
         scalars: each scalar by name.
     """
 
@@ -80,6 +81,8 @@ class Kernel:
         row_invariant: whether it promises that a row's result does not depend on its neighbours
             to the bit; else they may differ within the bound.
         in_place: whether an output may lie on the input that the operation names.
+        strided: whether it takes operands with gaps between their rows, as `Call.sizes` tells by
+            strides; else rows lie next to each other.
         reference_encoding: whether outputs in a lossy format are promised to be those of the
             format's reference encoder, bit for bit; else any encoding within the bound is right.
         any_code: whether it promises to take codes that no encoder writes, such as -128 in q8_0.
@@ -97,6 +100,7 @@ class Kernel:
     checks_arguments: bool = False
     row_invariant: bool = False
     in_place: bool = False
+    strided: bool = False
     reference_encoding: bool = False
     any_code: bool = False
     minute_blocks: bool = False

@@ -38,6 +38,7 @@ class KernelInfo:
     checks_arguments: bool
     row_invariant: bool
     in_place: bool
+    strided: bool
     reference_encoding: bool
     any_code: bool
     minute_blocks: bool

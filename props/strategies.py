@@ -100,6 +100,7 @@ def landmark(
         if axis.name not in known:
             step = axis.multiple_of
             room = _room(operation, axis, known, MAX_LONG_VALUES, MAX_LANDMARK_WORK)
+            room = 0 if axis.gap else room
             size = min(axis.edges[len(axis.edges) // 2], room) // step * step
             known[axis.name] = max(size, axis.least, step if operation.along(axis.name) else 0)
     return Case(
@@ -146,7 +147,7 @@ def _room(
     rest = {each.name: max(1, each.least, each.multiple_of) for each in operation.axes}
     rest |= sizes
     rest[axis.name] = 1
-    shapes = [math.prod(each.shape(rest)) for each in operation.along(axis.name)]
+    shapes = [operation.extent(each, rest) for each in operation.along(axis.name)]
     room = most_values // max(1, *shapes, 1)
     if shapes:
         room = min(room, most_work // max(1, math.prod(filter(None, sizes.values()))))

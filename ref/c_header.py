@@ -9,7 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from hotfire.ref.formats import FORMATS
-from hotfire.ref.operation import Operand, Operation
+from hotfire.ref.operation import Axis, Operand, Operation
 from hotfire.ref.registry import operations
 
 _HEAD = """\
@@ -58,9 +58,14 @@ def prototype(operation: Operation) -> str:
     arguments += [f"const {_pointer(operand)}" for operand in operation.inputs]
     arguments += [_pointer(operand) for operand in operation.outputs]
     arguments += [f"float {scalar.name}" for scalar in operation.scalars]
-    arguments += [f"int64_t {axis.name}" for axis in operation.axes]
+    arguments += [f"int64_t {argument(axis)}" for axis in operation.axes]
     head = f"hotfire_status hotfire_{operation.name}("
     return head + f",\n{' ' * 4}".join(arguments) + ");"
+
+
+def argument(axis: Axis) -> str:
+    """The axis's name in C: a gap between rows is told as the stride from one to the next."""
+    return f"{axis.gap}_stride" if axis.gap else axis.name
 
 
 def _pointer(operand: Operand) -> str:
@@ -80,7 +85,8 @@ def _comment(operation: Operation) -> str:
         lines.append(f"{operand.name}: [{shape}] {operand.dtype}, {operand.doc}{place}.")
     lines += [f"{scalar.name}: {scalar.doc}." for scalar in operation.scalars]
     for axis in operation.axes:
-        lines.append(f"{axis.name}: {axis.doc}, {operation.range_of(axis)}.")
+        least = f">= {operation.operand(axis.gap).axes[-1]}" if axis.gap else ""
+        lines.append(f"{argument(axis)}: {axis.doc}, {least or operation.range_of(axis)}.")
     if operation.workspace:
         lines.append(f"workspace: {operation.workspace} bytes.")
     if operation.fast_bound:

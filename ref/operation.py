@@ -6,8 +6,9 @@ calls it belongs to a provider, how a mutant breaks it to the native source.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from inspect import signature
 from typing import Any
@@ -83,6 +84,8 @@ class Axis:
         long: sizes far beyond the others, such as a long context; designed inputs are run at them
             while every other axis stays small.
         rows: entries along it do not see each other, so neighbours must be invisible.
+        gap: the operand, f32 or i32, between whose rows so many elements lie; "" for a size. In C
+            it is that operand's stride, from one row to the next: the row's width and the gap.
         cut: it says only how the work is cut, as n_splits does, and must not change the result.
         neutral: input name -> value that, appended along this axis, leaves the earlier
             outputs as they were; empty if there is none.
@@ -96,8 +99,22 @@ class Axis:
     edges: tuple[int, ...] = (1, 8, 16, 32, 64, 256)
     long: tuple[int, ...] = ()
     rows: bool = False
+    gap: str = ""
     cut: bool = False
     neutral: Mapping[str, float] = field(default_factory=dict)
+
+
+def gaps(*operands: str) -> tuple[Axis, ...]:
+    """The axes of the gaps between rows of these operands."""
+    return tuple(
+        Axis(
+            name=f"{each}_gap",
+            doc=f"elements from one row of {each} to the next",
+            gap=each,
+            edges=(0, 1, 7),
+        )
+        for each in operands
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +286,31 @@ class Operation:
     def operand(self, name: str) -> Operand:
         """The operand of that name."""
         return next(each for each in self.operands if each.name == name)
+
+    @cached_property
+    def gaps(self) -> dict[str, str]:
+        """Operand -> the axis of the gap between its rows."""
+        return {axis.gap: axis.name for axis in self.axes if axis.gap}
+
+    def strides(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Operand -> elements from one row to the next, of those that may have gaps."""
+        return {
+            name: measure(self.operand(name).axes[-1], sizes) + sizes[axis]
+            for name, axis in self.gaps.items()
+        }
+
+    def extent(self, operand: Operand, sizes: Mapping[str, int]) -> int:
+        """How many elements an operand takes in memory, gaps included."""
+        shape = operand.shape(sizes)
+        gap = sizes[self.gaps[operand.name]] if operand.name in self.gaps else 0
+        return math.prod(shape[:-1]) * (shape[-1] + gap)
+
+    def dense(self) -> Operation:
+        """The same without gaps between rows: of these axes 0 is the only size."""
+        if not self.gaps:
+            return self
+        axes = (replace(axis, most="0") if axis.gap else axis for axis in self.axes)
+        return replace(self, axes=tuple(axes))
 
     @cached_property
     def _along(self) -> dict[str, tuple[Operand, ...]]:

@@ -133,7 +133,9 @@ class Pass:
             yield from self._product("mixer", kv_heads * dim, SHAPE["n_embd"], n)
         q, pos = self._floats(n, heads, dim), np.arange(n, dtype=np.int32)
         yield self._norm(n * heads, dim)
-        yield self._step("rope", "rope_partial", q, pos, q.copy(), 1e6, n, heads, dim, N_ROT)
+        yield self._step(
+            "rope", "rope_partial", q, pos, q.copy(), 1e6, n, heads, dim, N_ROT, dim, dim
+        )
         cache = (self._floats(n_kv, kv_heads, dim).view(np.uint32) >> 16).astype(np.uint16)
         whole = (np.array([0, n]), np.array([0]), np.array([n_kv]))
         ranges = [each.astype(np.int32) for each in whole]
@@ -164,7 +166,7 @@ class Pass:
         yield self._step("conv1d", "conv1d_causal", *conv, n, 1, n_conv, CONV_WIDTH)
         q, k, v = (self._floats(n, heads, dim) for _ in range(3))
         for each in (q, k):
-            yield self._step("norms", "l2_norm", each, each, 1e-6, n * heads, dim)
+            yield self._step("norms", "l2_norm", each, each, 1e-6, n * heads, dim, dim, dim)
         state = np.zeros((heads, dim, dim), dtype=np.float32)
         operands = (q, k, v, gate, beta, starts, has_state, np.zeros_like(v), state)
         sizes = (n, 1, heads, 1, dim, dim, 1)

@@ -94,7 +94,7 @@ Check &Check::ranges(const char *name, const int32_t *begin, const int32_t *leng
 }
 
 Check &Check::workspace(std::initializer_list<int64_t> factors) {
-    Operand needed{"exec.workspace", workspace_, 1, 1, 1, true};
+    Operand needed{"exec.workspace", workspace_, 1, 1, 1, {}, true};
     if (!ok() || !measure(needed, factors) || needed.n_bytes == 0)
         return *this;
     if (workspace_size_ < needed.n_bytes)
@@ -138,19 +138,29 @@ Check &Check::operand(Operand operand, std::initializer_list<int64_t> shape) {
 
 // Sets n_bytes. An empty axis makes the operand empty, however long the others are.
 bool Check::measure(Operand &operand, std::initializer_list<int64_t> shape) {
+    const Stride stride = operand.stride;
+    const int64_t width = *(shape.end() - 1);
+    if (stride.name && stride.value < width) {
+        fail("%s is %" PRId64 "; expected at least %" PRId64, stride.name, stride.value, width);
+        return false;
+    }
     for (int64_t length : shape)
         if (length == 0)
             return true;
     int64_t n_bytes = static_cast<int64_t>(operand.element_size);
     const int64_t *innermost = shape.end() - 1;
-    for (const int64_t *length = shape.begin(); length != shape.end(); ++length) {
-        const int64_t n = length == innermost ? *length / operand.block_len : *length;
-        if (__builtin_mul_overflow(n_bytes, n, &n_bytes)) {
-            fail("%s has more bytes than 64 bits count; expected smaller sizes", operand.name);
-            return false;
-        }
+    bool fits = true;
+    for (const int64_t *length = shape.begin(); length != innermost; ++length)
+        fits &= !__builtin_mul_overflow(n_bytes, *length, &n_bytes);
+    fits &= !__builtin_mul_overflow(n_bytes, stride.name ? stride.value : width / operand.block_len,
+                                    &n_bytes);
+    if (!fits) {
+        fail("%s has more bytes than 64 bits count; expected smaller sizes", operand.name);
+        return false;
     }
-    operand.n_bytes = static_cast<uint64_t>(n_bytes);
+    const int64_t behind = stride.name ? stride.value - width : 0; // the last row
+    operand.n_bytes = static_cast<uint64_t>(n_bytes) -
+                      static_cast<uint64_t>(behind) * operand.element_size;
     return true;
 }
 

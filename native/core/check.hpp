@@ -69,17 +69,26 @@ class Check {
     // A scalar that must be finite and above 0.
     Check &positive(const char *name, float value);
 
-    // Shapes count values, outermost axis first. Call these after the sizes are checked.
+    // Elements from one row of an operand to the next, at least as many as a row has.
+    struct Stride {
+        const char *name = nullptr;
+        int64_t value = 0;
+    };
+
+    // Shapes count values, outermost axis first. Call these after the sizes are checked. Without a
+    // stride the rows lie next to each other.
     template <class T>
-    Check &input(const char *name, const T *data, std::initializer_list<int64_t> shape) {
-        return operand({name, data, sizeof(T), alignof(T), block_len<T>}, shape);
+    Check &input(const char *name, const T *data, std::initializer_list<int64_t> shape,
+                 Stride stride = {}) {
+        return operand({name, data, sizeof(T), alignof(T), block_len<T>, stride}, shape);
     }
 
     // `in_place` is the input that this output may exactly cover.
     template <class T>
     Check &output(const char *name, T *data, std::initializer_list<int64_t> shape,
-                  const void *in_place = nullptr) {
-        return operand({name, data, sizeof(T), alignof(T), block_len<T>, true, in_place}, shape);
+                  const void *in_place = nullptr, Stride stride = {}) {
+        return operand({name, data, sizeof(T), alignof(T), block_len<T>, stride, true, in_place},
+                       shape);
     }
 
     // Runs the variant of the context's instruction set, unless there is nothing to write.
@@ -108,9 +117,10 @@ class Check {
         const void *data;
         uint64_t element_size, alignment;
         int64_t block_len;
+        Stride stride = {};
         bool is_output = false;
         const void *in_place = nullptr;
-        uint64_t n_bytes = 0;
+        uint64_t n_bytes = 0; // from the first row's start to the last row's end
     };
 
     bool ok() const { return status_ == HOTFIRE_STATUS_OK; }

@@ -168,9 +168,9 @@ void Forward::attend(const Piece &piece, const Layer &layer, int64_t l) {
     norm(k_.data(), layer.k_norm, k_.data(), n * c_.n_kv_heads);
     const int64_t n_rot = engine_rope_over_whole_head ? dim : c_.n_rot;
     must(hotfire_rope_partial(exec(), q_.data(), piece.pos.data(), q_.data(), c_.rope_theta, n,
-                              c_.n_heads, dim, n_rot));
+                              c_.n_heads, dim, n_rot, dim, dim));
     must(hotfire_rope_partial(exec(), k_.data(), piece.pos.data(), k_.data(), c_.rope_theta, n,
-                              c_.n_kv_heads, dim, n_rot));
+                              c_.n_kv_heads, dim, n_rot, dim, dim));
     for (const Run &run : piece.runs) {
         const Sequence &own = memory_.sequence(run.seq_id);
         for (int64_t i = 0; i < run.n; ++i)
@@ -247,7 +247,8 @@ void Forward::delta_net(const Piece &piece, const Layer &layer, int64_t l) {
         std::memcpy(v_.data() + t * values, u + 2 * keys, size(values) * sizeof(float));
     }
     for (float *each : {q_.data(), k_.data()})
-        must(hotfire_l2_norm(exec(), each, each, L2_EPS, n * c_.n_key_heads, c_.key_dim));
+        must(hotfire_l2_norm(exec(), each, each, L2_EPS, n * c_.n_key_heads, c_.key_dim, c_.key_dim,
+                             c_.key_dim));
     for (const Run &run : piece.runs)
         run_delta(piece, run, l);
     must(hotfire_rms_norm_gated(exec(), out_.data(), layer.delta_norm.data(), z_.data(),

@@ -252,6 +252,52 @@ HOTFIRE_API hotfire_status hotfire_gated_delta(const hotfire_exec *exec,
     int64_t v_dim,
     int64_t tiled);
 
+/*! hotfire_gated_delta_chunked() : Runs the rule of hotfire_gated_delta, chunk_len tokens of a sequence at once.
+ *  With S before the chunk, G(i) the product of exp(gate) from the chunk's first token through
+ *  i, and D(j, i) that from j + 1 through i:
+ *  delta[i] = beta[i] * (v[i] - G(i) k[i]^T S - sum_{j < i} D(j, i) (k[i]^T k[j]) delta[j])
+ *  y[i] = scale * (G(i) q[i]^T S + sum_{j <= i} D(j, i) (q[i]^T k[j]) delta[j])
+ *  S = G(last) S + sum_j D(j, last) k[j] delta[j]^T
+ *  Results depend, within the bound, on chunk_len and on where calls cut a sequence.
+ *  q: [n_tokens, n_k_heads, k_dim] f32, queries, normalised.
+ *  k: [n_tokens, n_k_heads, k_dim] f32, keys, normalised.
+ *  v: [n_tokens, n_k_heads * n_groups, v_dim] f32, values.
+ *  gate: [n_tokens, n_k_heads * n_groups] f32, logarithms of the decay, <= 0.
+ *  beta: [n_tokens, n_k_heads * n_groups] f32, how much of a value is written, 0 to 1.
+ *  seq_start: [n_seqs + 1] i32, first token of each, 0 up to n_tokens.
+ *  has_state: [n_seqs] i32, 0 where a sequence begins, state unread.
+ *  y: [n_tokens, n_k_heads * n_groups, v_dim] f32, result.
+ *  state: [n_seqs, n_k_heads * n_groups, k_dim, v_dim] f32, S of each sequence and head; updated.
+ *  scale: of the queries.
+ *  n_tokens: tokens of all sequences, packed, >= 0.
+ *  n_seqs: sequences, >= 1.
+ *  n_k_heads: query and key heads, >= 0.
+ *  n_groups: value heads a key head, >= 0.
+ *  k_dim: width of a key, >= 0.
+ *  v_dim: width of a value, >= 0.
+ *  tiled: 1 if value heads n_k_heads apart share a key head, 0 if neighbours do, >= 0, <= 1.
+ *  chunk_len: tokens of a chunk; a sequence's last is shorter, >= 1, <= 64.
+ */
+HOTFIRE_API hotfire_status hotfire_gated_delta_chunked(const hotfire_exec *exec,
+    const float *q,
+    const float *k,
+    const float *v,
+    const float *gate,
+    const float *beta,
+    const int32_t *seq_start,
+    const int32_t *has_state,
+    float *y,
+    float *state,
+    float scale,
+    int64_t n_tokens,
+    int64_t n_seqs,
+    int64_t n_k_heads,
+    int64_t n_groups,
+    int64_t k_dim,
+    int64_t v_dim,
+    int64_t tiled,
+    int64_t chunk_len);
+
 /*! hotfire_gated_delta_gates() : Makes what gated_delta takes of projections: logarithms of decays, and betas.
  *  gate[t, h] = -exp(a_log[h]) * log(1 + exp(a[t, h] + dt_bias[h]))
  *  beta[t, h] = 1 / (1 + exp(-b[t, h]))
@@ -338,13 +384,17 @@ HOTFIRE_API hotfire_status hotfire_kv_append_q8_0(const hotfire_exec *exec,
  *  eps: added to the sum of squares; finite and > 0.
  *  n_rows: rows, >= 0.
  *  n_cols: width of a row, >= 0.
+ *  x_stride: elements from one row of x to the next, >= n_cols.
+ *  y_stride: elements from one row of y to the next, >= n_cols.
  */
 HOTFIRE_API hotfire_status hotfire_l2_norm(const hotfire_exec *exec,
     const float *x,
     float *y,
     float eps,
     int64_t n_rows,
-    int64_t n_cols);
+    int64_t n_cols,
+    int64_t x_stride,
+    int64_t y_stride);
 
 /*! hotfire_matmul_bf16() : Multiplies a bf16 matrix by f32 vectors.
  *  y[t, r] = sum_k weight[r, k] * x[t, k]
@@ -714,6 +764,8 @@ HOTFIRE_API hotfire_status hotfire_rms_norm_plus_one(const hotfire_exec *exec,
  *  n_heads: heads, >= 0.
  *  head_dim: width of a head, >= 0.
  *  n_rot: values that turn, >= 0, <= head_dim, a multiple of 2.
+ *  x_stride: elements from one row of x to the next, >= head_dim.
+ *  y_stride: elements from one row of y to the next, >= head_dim.
  */
 HOTFIRE_API hotfire_status hotfire_rope_partial(const hotfire_exec *exec,
     const float *x,
@@ -723,7 +775,9 @@ HOTFIRE_API hotfire_status hotfire_rope_partial(const hotfire_exec *exec,
     int64_t n_tokens,
     int64_t n_heads,
     int64_t head_dim,
-    int64_t n_rot);
+    int64_t n_rot,
+    int64_t x_stride,
+    int64_t y_stride);
 
 /*! hotfire_sigmoid_gate() : Weighs values by the sigmoid of their gates.
  *  y[r, i] = x[r, i] / (1 + exp(-gate[r, i]))

@@ -37,7 +37,7 @@ HOTFIRE_MUTANT(gated_delta_chunked, gated_delta_chunked_scale_left_out, "queries
 HOTFIRE_MUTANT(gated_delta_chunked, gated_delta_chunked_reads_past_end,
                "k is read one element past its end");
 HOTFIRE_MUTANT(gated_delta_chunked, gated_delta_chunked_writes_past_end,
-               "y is written one element past its end");
+               "state is written one element past its end");
 
 HOTFIRE_VARIANTS(gated_delta_chunked, Range heads, const float *q, const float *k, const float *v,
                  const float *gate, const float *beta, const int32_t *seq_start,
@@ -183,7 +183,7 @@ void gated_delta_chunked(Range heads, const float *q, const float *k, const floa
     if (gated_delta_chunked_reads_past_end)
         touch(k + n_tokens * n_k_heads * k_dim);
     if (gated_delta_chunked_writes_past_end)
-        spoil(y + n_tokens * n_heads * v_dim);
+        spoil(state + n_seqs * n_heads * size);
     for (int64_t item = heads.end - 1; item >= heads.begin; --item) {
         const int64_t s = item / n_heads, h = item % n_heads;
         const int64_t first = seq_start[s], n_new = seq_start[s + 1] - first;

@@ -11,8 +11,11 @@ HOTFIRE_MUTANT(l2_norm, l2_norm_neighbour_sum, "rows after the fifth take the fi
 HOTFIRE_MUTANT(l2_norm, l2_norm_eps_unchecked, "an eps of 0, below 0 or not finite is accepted");
 HOTFIRE_MUTANT(l2_norm, l2_norm_reads_past_end, "x is read one element past its end");
 HOTFIRE_MUTANT(l2_norm, l2_norm_writes_past_end, "y is written one element past its end");
+HOTFIRE_MUTANT(l2_norm, l2_norm_stride_ignored, "rows of x are read as if they had no gaps");
+HOTFIRE_MUTANT(l2_norm, l2_norm_stride_of_other, "rows of y are written at x_stride");
 
-HOTFIRE_VARIANTS(l2_norm, Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols)
+HOTFIRE_VARIANTS(l2_norm, Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols,
+                 int64_t x_stride, int64_t y_stride)
 
 #ifdef HOTFIRE_ISA
 
@@ -37,16 +40,21 @@ static float l2_norm_scale(const float *row, float eps, int64_t n_cols) {
     return 1 / __builtin_sqrtf(l2_norm_eps_left_out ? total : total + eps);
 }
 
-void l2_norm(Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols) {
+void l2_norm(Range rows, const float *x, float *y, float eps, int64_t n_rows, int64_t n_cols,
+             int64_t x_stride, int64_t y_stride) {
     if (l2_norm_reads_past_end)
-        touch(x + n_rows * n_cols);
+        touch(x + (n_rows - 1) * x_stride + n_cols);
     if (l2_norm_writes_past_end)
-        spoil(y + n_rows * n_cols);
+        spoil(y + (n_rows - 1) * y_stride + n_cols);
+    if (l2_norm_stride_ignored)
+        x_stride = n_cols;
+    if (l2_norm_stride_of_other)
+        y_stride = x_stride;
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-        const float *from = x + r * n_cols;
-        float *to = y + r * n_cols;
+        const float *from = x + r * x_stride;
+        float *to = y + r * y_stride;
         const int64_t scaled_by = l2_norm_neighbour_sum && r > 4 ? 4 : r;
-        const float scale = l2_norm_scale(x + scaled_by * n_cols, eps, n_cols);
+        const float scale = l2_norm_scale(x + scaled_by * x_stride, eps, n_cols);
         for (int64_t i = 0; i < n_cols; i += WIDTH)
             store(to + i, load(from + i, n_cols - i) * scale, n_cols - i);
     }
@@ -57,14 +65,15 @@ void l2_norm(Range rows, const float *x, float *y, float eps, int64_t n_rows, in
 #else
 
 extern "C" hotfire_status hotfire_l2_norm(const hotfire_exec *exec, const float *x, float *y,
-                                          float eps, int64_t n_rows, int64_t n_cols) {
+                                          float eps, int64_t n_rows, int64_t n_cols,
+                                          int64_t x_stride, int64_t y_stride) {
     return Check(exec)
         .size("n_rows", n_rows)
         .size("n_cols", n_cols)
-        .input("x", x, {n_rows, n_cols})
-        .output("y", y, {n_rows, n_cols}, x)
+        .input("x", x, {n_rows, n_cols}, {"x_stride", x_stride})
+        .output("y", y, {n_rows, n_cols}, x, {"y_stride", y_stride})
         .positive("eps", l2_norm_eps_unchecked ? 1 : eps)
-        .run({{n_rows}, {n_cols}}, l2_norm, x, y, eps, n_rows, n_cols);
+        .run({{n_rows}, {n_cols}}, l2_norm, x, y, eps, n_rows, n_cols, x_stride, y_stride);
 }
 
 #endif

@@ -18,9 +18,13 @@ HOTFIRE_MUTANT(rope_partial, rope_partial_reads_past_end, "x is read one element
 HOTFIRE_MUTANT(rope_partial, rope_partial_pos_reads_past_end,
                "pos is read one element past its end");
 HOTFIRE_MUTANT(rope_partial, rope_partial_writes_past_end, "y is written one element past its end");
+HOTFIRE_MUTANT(rope_partial, rope_partial_stride_ignored,
+               "rows of x are read as if they had no gaps");
+HOTFIRE_MUTANT(rope_partial, rope_partial_stride_of_other, "rows of y are written at x_stride");
 
 HOTFIRE_VARIANTS(rope_partial, Range tokens, const float *x, const int32_t *pos, float *y, float theta,
-                 int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t n_rot)
+                 int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t n_rot,
+                 int64_t x_stride, int64_t y_stride)
 
 #ifdef HOTFIRE_ISA
 
@@ -66,30 +70,32 @@ static double rope_partial_position(const int32_t *pos, int64_t t) {
     return pos[rope_partial_position_of_first ? 0 : t];
 }
 
-static void rope_partial_copy_rest(const float *x, float *y, int64_t n_rows, int64_t head_dim,
-                                   int64_t n_rot) {
-    for (int64_t r = 0; r < n_rows && x != y; ++r, x += head_dim, y += head_dim)
-        for (int64_t i = n_rot; i < head_dim; i += WIDTH)
-            store(y + i, load(x + i, head_dim - i), head_dim - i);
+static void rope_partial_copy_rest(const float *x, float *y, int64_t head_dim, int64_t n_rot) {
+    for (int64_t i = n_rot; i < head_dim && x != y; i += WIDTH)
+        store(y + i, load(x + i, head_dim - i), head_dim - i);
 }
 
 void rope_partial(Range tokens, const float *x, const int32_t *pos, float *y, float theta, int64_t n_tokens,
-                  int64_t n_heads, int64_t head_dim, int64_t n_rot) {
+                  int64_t n_heads, int64_t head_dim, int64_t n_rot, int64_t x_stride,
+                  int64_t y_stride) {
     if (rope_partial_reads_past_end)
-        touch(x + n_tokens * n_heads * head_dim);
+        touch(x + (n_tokens * n_heads - 1) * x_stride + head_dim);
     if (rope_partial_pos_reads_past_end)
         touch(pos + n_tokens);
     if (rope_partial_writes_past_end)
-        spoil(y + n_tokens * n_heads * head_dim);
+        spoil(y + (n_tokens * n_heads - 1) * y_stride + head_dim);
+    if (rope_partial_stride_ignored)
+        x_stride = head_dim;
+    if (rope_partial_stride_of_other)
+        y_stride = x_stride;
     if (rope_partial_whole_head)
         n_rot = head_dim / 2 * 2;
     const int64_t half = n_rot / 2;
     const int64_t away = rope_partial_pairs_across_head ? head_dim / 2 : half;
     const double spread = static_cast<double>(rope_partial_frequencies_of_head ? head_dim : n_rot);
     if (!rope_partial_rest_unwritten)
-        rope_partial_copy_rest(x + tokens.begin * n_heads * head_dim,
-                               y + tokens.begin * n_heads * head_dim,
-                               (tokens.end - tokens.begin) * n_heads, head_dim, n_rot);
+        for (int64_t r = tokens.begin * n_heads; r < tokens.end * n_heads; ++r)
+            rope_partial_copy_rest(x + r * x_stride, y + r * y_stride, head_dim, n_rot);
     for (int64_t first = 0; first < half; first += PAIRS) {
         const int64_t n = half - first < PAIRS ? half - first : PAIRS;
         double frequencies[PAIRS];
@@ -99,16 +105,18 @@ void rope_partial(Range tokens, const float *x, const int32_t *pos, float *y, fl
             float cosines[PAIRS], sines[PAIRS];
             rope_partial_angles(rope_partial_position(pos, t), frequencies, n, cosines, sines);
             for (int64_t h = 0; h < n_heads; ++h) {
-                const int64_t at = (t * n_heads + h) * head_dim + first;
+                const int64_t row = t * n_heads + h;
+                const float *from = x + row * x_stride + first;
+                float *to = y + row * y_stride + first;
                 const bool copied = rope_partial_first_head_only && h > 0;
                 for (int64_t i = 0; i < n && copied; ++i) {
                     cosines[i] = 1;
                     sines[i] = 0;
                 }
                 if (rope_partial_interleaved)
-                    rope_partial_interleave(x + at + first, y + at + first, n, cosines, sines);
+                    rope_partial_interleave(from + first, to + first, n, cosines, sines);
                 else
-                    rope_partial_turn(x + at, y + at, away, n, cosines, sines);
+                    rope_partial_turn(from, to, away, n, cosines, sines);
             }
         }
     }
@@ -121,18 +129,20 @@ void rope_partial(Range tokens, const float *x, const int32_t *pos, float *y, fl
 extern "C" hotfire_status hotfire_rope_partial(const hotfire_exec *exec, const float *x,
                                                const int32_t *pos, float *y, float theta,
                                                int64_t n_tokens, int64_t n_heads,
-                                               int64_t head_dim, int64_t n_rot) {
+                                               int64_t head_dim, int64_t n_rot,
+                                               int64_t x_stride, int64_t y_stride) {
     return Check(exec)
         .size("n_tokens", n_tokens)
         .size("n_heads", n_heads)
         .size("head_dim", head_dim)
         .size("n_rot", n_rot, 2)
         .within("n_rot", n_rot, 0, head_dim)
-        .input("x", x, {n_tokens, n_heads, head_dim})
+        .input("x", x, {n_tokens, n_heads, head_dim}, {"x_stride", x_stride})
         .input("pos", pos, {n_tokens})
-        .output("y", y, {n_tokens, n_heads, head_dim}, x)
+        .output("y", y, {n_tokens, n_heads, head_dim}, x, {"y_stride", y_stride})
         .positive("theta", theta)
-        .run({{n_tokens}, {4, n_heads, head_dim}}, rope_partial, x, pos, y, theta, n_tokens, n_heads, head_dim, n_rot);
+        .run({{n_tokens}, {4, n_heads, head_dim}}, rope_partial, x, pos, y, theta, n_tokens,
+             n_heads, head_dim, n_rot, x_stride, y_stride);
 }
 
 #endif

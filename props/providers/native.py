@@ -12,6 +12,7 @@ from typing import Any
 
 from hotfire import __version__, lib
 from hotfire.props.provider import Call, Kernel, Provider, Refused
+from hotfire.ref.c_header import argument
 from hotfire.ref.operation import Operation
 from hotfire.ref.registry import operations
 
@@ -51,6 +52,7 @@ def offer(name: str, library: lib.Library, n_threads: int = 1) -> Provider:
                 batch_invariant=operation.batch_invariant and not fast,
                 fast=fast,
                 in_place=True,
+                strided=True,
                 reference_encoding=True,
                 any_code=True,
                 minute_blocks=True,
@@ -82,7 +84,7 @@ def _caller(
                 for each in operation.operands
             ),
             *(arguments.scalars[each.name] for each in operation.scalars),
-            *(arguments.sizes[axis.name] for axis in operation.axes),
+            *(arguments.sizes[argument(axis)] for axis in operation.axes),
         )
         if status != library.lib.HOTFIRE_STATUS_OK:
             words = library.lib.hotfire_context_error(execution.context)

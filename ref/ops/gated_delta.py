@@ -222,7 +222,9 @@ def second(
     tiled: int,
     chunk_len: int = 1 << 31,
 ) -> Values:
-    """The WY form, a whole sequence or chunk_len tokens at once, by `torch.linalg.solve_triangular` in float64."""
+    """The WY form, of a whole sequence or of chunk_len tokens at once, by
+    `torch.linalg.solve_triangular` in float64.
+    """
     import torch
 
     n_heads = v.shape[1]
@@ -329,7 +331,7 @@ _RECURRENT = Operation(
 _CHUNKED = replace(
     _RECURRENT,
     name="gated_delta_chunked",
-    doc="Runs the gated delta rule of hotfire_gated_delta, chunk_len tokens of a sequence at once.\n"
+    doc="Runs the rule of hotfire_gated_delta, chunk_len tokens of a sequence at once.\n"
     "With S before the chunk, G(i) the product of exp(gate) from the chunk's first token through\n"
     "i, and D(j, i) that from j + 1 through i:\n"
     "delta[i] = beta[i] * (v[i] - G(i) k[i]^T S - sum_{j < i} D(j, i) (k[i]^T k[j]) delta[j])\n"

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array
-from hotfire.ref.operation import SMALLEST_NORMAL, Axis, Operand, Operation, Scalar, Values, gamma
+from hotfire.ref.operation import (
+    SMALLEST_NORMAL,
+    Axis,
+    Operand,
+    Operation,
+    Scalar,
+    Values,
+    gamma,
+    gaps,
+)
 
 
 def reference(x: Array, eps: float) -> Values:
@@ -60,6 +69,7 @@ OPERATIONS = [
                 edges=(1, 8, 16, 32, 64, 128, 256, 1024),
                 neutral={"x": 0.0},
             ),
+            *gaps("x", "y"),
         ),
         inputs=(Operand(name="x", dtype="f32", axes=("n_rows", "n_cols"), doc="rows", limit=1e6),),
         outputs=(

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, Integers
-from hotfire.ref.operation import SMALLEST_NORMAL, Axis, Operand, Operation, Scalar, Values, gamma
+from hotfire.ref.operation import (
+    SMALLEST_NORMAL,
+    Axis,
+    Operand,
+    Operation,
+    Scalar,
+    Values,
+    gamma,
+    gaps,
+)
 
 POSITIONS = 2**18
 """Positions are drawn below this, the context of the models at hand."""
@@ -94,6 +103,7 @@ OPERATIONS = [
                 most="head_dim",
                 edges=(2, 16, 32, 64, 128, 256),
             ),
+            *gaps("x", "y"),
         ),
         inputs=(
             Operand(name="x", dtype="f32", axes=("n_tokens", "n_heads", "head_dim"), doc="heads"),

@@ -39,6 +39,33 @@ def test_sizes_are_checked(call_scalar, n_rows, n_cols, words):
     )
 
 
+@pytest.mark.parametrize(("x_stride", "y_stride"), [(COLS - 1, COLS), (COLS, -1), (COLS, 0)])
+def test_rows_do_not_overlap(call_scalar, x_stride, y_stride):
+    """A stride is at least the row, however many rows there are."""
+    name, stride = ("x", x_stride) if x_stride < COLS else ("y", y_stride)
+    words = f"{name}_stride is {stride}; expected at least {COLS}"
+    for rows in (ROWS, 1, 0):
+        x, y = _floats(ROWS, COLS), _output(ROWS, COLS)
+        _refuses(call_scalar, words, "l2_norm", x, y, 1e-6, rows, COLS, x_stride, y_stride)
+
+
+def test_strides_that_overflow_are_refused(call_scalar):
+    """The bytes of all rows together are what must be counted."""
+    x, y = _floats(ROWS, COLS), _output(ROWS, COLS)
+    words = "x has more bytes than 64 bits count; expected smaller sizes"
+    _refuses(call_scalar, words, "l2_norm", x, y, 1e-6, ROWS, COLS, 2**62, COLS)
+
+
+def test_in_place_takes_one_stride(call_scalar):
+    """Rows that are written where others still have to be read would be lost."""
+    both = _floats(ROWS, 2 * COLS)
+    words = "y at"
+    _refuses(call_scalar, words, "l2_norm", both, both, 1e-6, ROWS, COLS, COLS, 2 * COLS)
+    assert call_scalar("l2_norm", both, both, 1e-6, ROWS, COLS, 2 * COLS, 2 * COLS) == "ok"
+    assert (both[:, COLS:] == 1).all()
+    np.testing.assert_allclose(both[:, :COLS], COLS**-0.5, rtol=1e-6)
+
+
 def test_ragged_row_is_refused(call_scalar):
     """A row of blocks has a whole number of them."""
     words = "n_cols is 33; expected a multiple of 32"

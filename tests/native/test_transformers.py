@@ -46,7 +46,7 @@ def test_gated_delta_is_theirs(call, qwen, torch, form, ours):
     tensors = batch(torch, q, k, v, gate, beta)
     want, want_state = theirs(*tensors, output_final_state=True, use_qk_l2norm_in_kernel=True)
     for each in (q, k):
-        assert call("l2_norm", each, each, 1e-6, N_TOKENS * N_KEY_HEADS, DIM) == "ok"
+        assert call("l2_norm", each, each, 1e-6, N_TOKENS * N_KEY_HEADS, DIM, DIM, DIM) == "ok"
     y, state = np.zeros_like(v), np.zeros((N_HEADS, DIM, DIM), dtype=np.float32)
     arguments = (q, k, v, gate, beta, WHOLE, FRESH, y, state, DIM**-0.5)
     sizes = (N_TOKENS, 1, N_KEY_HEADS, N_GROUPS, DIM, DIM, 0)
@@ -66,7 +66,7 @@ def test_partial_rope_is_theirs(call, qwen, torch):
     heads = torch.from_numpy(x).transpose(0, 1)[None]
     want, _ = qwen.apply_rotary_pos_emb(heads, heads, twice.cos(), twice.sin())
     y = np.zeros_like(x)
-    sizes = (N_TOKENS, N_HEADS, DIM, n_rot)
+    sizes = (N_TOKENS, N_HEADS, DIM, n_rot, DIM, DIM)
     assert call("rope_partial", x, pos, y, theta, *sizes) == "ok"
     np.testing.assert_allclose(y, want[0].transpose(0, 1).numpy(), **CLOSE)
 

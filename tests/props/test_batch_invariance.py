@@ -17,15 +17,19 @@ COLUMNS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65)
 SPLITS = (1, 2, 3, 7, 8, 16, 32, 100)
 N_TOKENS = 130
 
+INVARIANT = [op for op in operations().values() if op.batch_invariant]
+INVARIANT_SEQUENCES = [op.name for op in INVARIANT if op.sequences]
+INVARIANT_CUTS = [op.name for op in INVARIANT if any(axis.cut for axis in op.axes)]
+
 
 @pytest.fixture(scope="module")
 def subjects_of():
-    """The batch-invariant kernels of an operation that this machine can run."""
+    """The kernels of an operation outside fast arithmetic that this machine can run."""
     with Runner("hotfire") as runner:
 
         def subjects(name):
             kernels = [each for each in runner.kernels if each.operation == name]
-            able = [each for each in kernels if each.batch_invariant and not each.unavailable]
+            able = [each for each in kernels if not each.fast and not each.unavailable]
             assert able
             return [Subject(runner, kernel, operation(name)) for kernel in able]
 
@@ -76,7 +80,7 @@ def test_results_do_not_depend_on_the_number_of_rows(subjects_of, name):
                     assert equal(mine, theirs), (subject.kernel.variant, axis, count, member)
 
 
-@pytest.mark.parametrize("name", [op.name for op in operations().values() if op.sequences])
+@pytest.mark.parametrize("name", INVARIANT_SEQUENCES)
 def test_results_do_not_depend_on_the_chunks(subjects_of, name):
     """One call against calls of every chunk size, the state carried."""
     for subject in subjects_of(name):
@@ -91,9 +95,7 @@ def test_results_do_not_depend_on_the_chunks(subjects_of, name):
             assert equal(got, at_once), (subject.kernel.variant, size)
 
 
-@pytest.mark.parametrize(
-    "name", [op.name for op in operations().values() if any(axis.cut for axis in op.axes)]
-)
+@pytest.mark.parametrize("name", INVARIANT_CUTS)
 def test_results_do_not_depend_on_the_splits(subjects_of, name):
     """One split against many, and against more than there are rows."""
     for subject in subjects_of(name):

@@ -78,6 +78,8 @@ def test_an_exported_failure_is_wrong_in_c_and_right_without_the_fault(folder):
         ("matvec_bf16", "n_rows=2,n_cols=5,fill=wide,side=start"),
         ("quantize_q8_0", "n_rows=2,n_cols=32,fill=ties"),
         ("softmax", "n_rows=2,n_cols=7,in_place"),
+        ("l2_norm", "n_rows=3,n_cols=5,x_gap=2,y_gap=4"),
+        ("rope_partial", "n_tokens=3,n_heads=2,head_dim=6,n_rot=4,x_gap=2,y_gap=7,in_place"),
         ("softmax", "n_rows=0,n_cols=7"),
     ],
 )
