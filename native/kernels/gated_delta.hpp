@@ -6,6 +6,7 @@
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
+namespace {
 
 // One value head of one sequence; t counts from the sequence's first token of this call.
 struct DeltaHead {
@@ -21,6 +22,7 @@ struct DeltaHead {
     float rate(int64_t t) const { return beta[t * gate_stride]; }
 };
 
+} // namespace
 } // namespace hotfire::HOTFIRE_ISA
 
 #endif
