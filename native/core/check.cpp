@@ -23,16 +23,17 @@ static uintptr_t address(const void *pointer) { return reinterpret_cast<uintptr_
 
 Check::Check(const hotfire_exec *exec) {
     if (!exec) {
-        status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;
+        fail("exec is NULL");
         return;
     }
     if (exec->struct_size != sizeof *exec) {
+        fail("exec.struct_size is %" PRIu32 "; expected %zu", exec->struct_size, sizeof *exec);
         status_ = HOTFIRE_STATUS_ABI_MISMATCH; // the context cannot be told: no other field is read
         return;
     }
     context_ = exec->context;
     if (!context_)
-        status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;
+        fail("exec.context is NULL");
     else if (context_->pool && context_->pool->is_lost())
         refuse_lost();
     else if (exec->flags & ~static_cast<uint32_t>(HOTFIRE_EXEC_FAST))
@@ -241,7 +242,7 @@ void Check::fail(const char *format, ...) {
     status_ = HOTFIRE_STATUS_INVALID_ARGUMENT;
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(context_->error, sizeof context_->error, format, arguments);
+    std::vsnprintf(error_text(context_), ERROR_SIZE, format, arguments);
     va_end(arguments);
 }
 

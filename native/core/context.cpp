@@ -1,9 +1,36 @@
 #include "context.hpp"
 
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
 #include <initializer_list>
 #include <new>
 
 static constexpr uint32_t MAX_THREADS = 1024;
+
+char *hotfire::error_text(hotfire_context *context) {
+    thread_local char own[ERROR_SIZE];
+    return context ? context->error : own;
+}
+
+[[gnu::format(printf, 2, 3)]] static hotfire_status refuse(hotfire_status status,
+                                                           const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(hotfire::error_text(nullptr), hotfire::ERROR_SIZE, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static const char *name(hotfire_isa isa) {
+    switch (isa) {
+    case HOTFIRE_ISA_AUTO: return "auto";
+    case HOTFIRE_ISA_SCALAR: return "scalar";
+    case HOTFIRE_ISA_AVX2: return "avx2";
+    case HOTFIRE_ISA_AVX512: return "avx512";
+    }
+    return "unknown";
+}
 
 static hotfire_isa widest() {
     for (hotfire_isa isa : {HOTFIRE_ISA_AVX512, HOTFIRE_ISA_AVX2})
@@ -33,17 +60,29 @@ extern "C" int32_t hotfire_isa_available(hotfire_isa isa) {
 extern "C" hotfire_status hotfire_context_create(const hotfire_context_params *params,
                                                  hotfire_context **context) {
     if (!params || !context)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (params->struct_size != sizeof *params || params->abi_version != HOTFIRE_ABI_VERSION)
-        return HOTFIRE_STATUS_ABI_MISMATCH;
+        return refuse(HOTFIRE_STATUS_INVALID_ARGUMENT, "%s is NULL", params ? "context" : "params");
+    if (params->struct_size != sizeof *params)
+        return refuse(HOTFIRE_STATUS_ABI_MISMATCH, "params.struct_size is %" PRIu32 "; expected %zu",
+                      params->struct_size, sizeof *params);
+    if (params->abi_version != HOTFIRE_ABI_VERSION)
+        return refuse(HOTFIRE_STATUS_ABI_MISMATCH, "params.abi_version is %" PRIu32 "; expected %d",
+                      params->abi_version, HOTFIRE_ABI_VERSION);
     if (params->n_threads > MAX_THREADS)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
+        return refuse(HOTFIRE_STATUS_INVALID_ARGUMENT,
+                      "n_threads is %" PRIu32 "; expected at most %" PRIu32, params->n_threads,
+                      MAX_THREADS);
+    if (params->backend != HOTFIRE_BACKEND_CPU)
+        return refuse(HOTFIRE_STATUS_UNSUPPORTED, "backend is %" PRIu32 "; expected %d, the CPU",
+                      params->backend, HOTFIRE_BACKEND_CPU);
     const hotfire_isa isa = static_cast<hotfire_isa>(params->isa);
-    if (params->backend != HOTFIRE_BACKEND_CPU || !hotfire_isa_available(isa))
-        return HOTFIRE_STATUS_UNSUPPORTED;
+    if (!hotfire_isa_available(isa))
+        return refuse(HOTFIRE_STATUS_UNSUPPORTED,
+                      "this machine cannot run isa %" PRIu32 " (%s); expected 0 (auto) for its "
+                      "widest, %s",
+                      params->isa, name(isa), name(widest()));
     hotfire_context *made = new (std::nothrow) hotfire_context{};
     if (!made)
-        return HOTFIRE_STATUS_OUT_OF_MEMORY;
+        return refuse(HOTFIRE_STATUS_OUT_OF_MEMORY, "no memory for a context");
     made->isa = isa == HOTFIRE_ISA_AUTO ? widest() : isa;
     made->n_threads = params->n_threads ? params->n_threads : 1;
     *context = made;
@@ -52,8 +91,10 @@ extern "C" hotfire_status hotfire_context_create(const hotfire_context_params *p
 
 extern "C" void hotfire_context_free(hotfire_context *context) { delete context; }
 
-extern "C" hotfire_isa hotfire_context_isa(const hotfire_context *context) { return context->isa; }
+extern "C" hotfire_isa hotfire_context_isa(const hotfire_context *context) {
+    return context ? context->isa : HOTFIRE_ISA_AUTO;
+}
 
 extern "C" const char *hotfire_context_error(const hotfire_context *context) {
-    return context->error;
+    return hotfire::error_text(const_cast<hotfire_context *>(context));
 }

@@ -38,9 +38,8 @@ namespace {
 constexpr int64_t N_SEQS_MAX = 65536;
 
 template <class Body> hotfire_status on(hotfire_engine *engine, Body body) {
-    if (!engine)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    return guarded(engine->context, [&] {
+    return guarded(engine ? engine->context : nullptr, [&] {
+        check_given("engine", engine);
         check_process(*engine->context, *engine->model);
         body();
     });
@@ -159,6 +158,23 @@ void check_rows(const Sorted &sorted, const hotfire_rows *rows) {
     check_optional("rows.router_margin", rows->router_margin);
 }
 
+void check_memory(const Config &c, const hotfire_batch &batch, const hotfire_rows &rows) {
+    const uint64_t n = static_cast<uint64_t>(batch.n_tokens), id = sizeof(int32_t);
+    const uint64_t n_rows = static_cast<uint64_t>(rows.n_rows), value = sizeof(float);
+    const uint64_t n_vocab = static_cast<uint64_t>(c.n_vocab);
+    const uint64_t n_hidden = static_cast<uint64_t>((c.n_layers() + 1) * c.n_embd);
+    check_apart({{"batch", &batch, 1, sizeof batch},
+                 {"batch.token", batch.token, n, id},
+                 {"batch.pos", batch.pos, n, id},
+                 {"batch.seq_id", batch.seq_id, n, id},
+                 {"batch.wanted", batch.wanted, n, 1},
+                 {"rows", &rows, 1, sizeof rows},
+                 {"rows.logits", rows.logits, n_rows, n_vocab * value, true},
+                 {"rows.argmax", rows.argmax, n_rows, id, true},
+                 {"rows.hidden", rows.hidden, n_rows, n_hidden * value, true},
+                 {"rows.router_margin", rows.router_margin, n_rows, value, true}});
+}
+
 void check_batch(const hotfire_engine &engine, const hotfire_batch &batch) {
     in_range("n_tokens", batch.n_tokens, 1, engine.n_batch);
     check_given("batch.token", batch.token);
@@ -171,6 +187,8 @@ void decode(hotfire_engine &engine, const hotfire_batch &batch, const hotfire_ro
     check_batch(engine, batch);
     const Sorted order = sorted(engine, batch);
     check_rows(order, rows);
+    if (rows)
+        check_memory(engine.model->config(), batch, *rows);
     check_room(engine, batch, order);
     std::vector<Piece> pieces;
     for (size_t from = 0; from < order.order.size(); from += static_cast<size_t>(engine.n_ubatch))
@@ -219,9 +237,8 @@ void go_back(hotfire_engine &engine, int32_t seq_id, int64_t pos) {
 
 extern "C" hotfire_status hotfire_model_open(hotfire_context *context, const char *path,
                                              hotfire_model **model) {
-    if (!context)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
     return guarded(context, [&] {
+        check_given("context", context);
         check_given("path", path);
         check_given("model", model);
         auto made = std::make_unique<hotfire_model>();
@@ -234,28 +251,26 @@ extern "C" void hotfire_model_free(hotfire_model *model) { delete model; }
 
 extern "C" hotfire_status hotfire_model_describe(const hotfire_model *model,
                                                  hotfire_model_info *info) {
-    if (!model || !info)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (info->struct_size != sizeof *info)
-        return HOTFIRE_STATUS_ABI_MISMATCH;
-    const Config &c = model->model->config();
-    *info = {sizeof *info,
-             static_cast<uint32_t>(c.n_layers()),
-             c.n_vocab,
-             c.n_embd,
-             c.n_ctx_train,
-             c.n_experts,
-             model->model->fingerprint()};
-    return HOTFIRE_STATUS_OK;
+    return guarded(nullptr, [&] {
+        check_given("model", model);
+        check_struct("info", info);
+        const Config &c = model->model->config();
+        *info = {sizeof *info,
+                 static_cast<uint32_t>(c.n_layers()),
+                 c.n_vocab,
+                 c.n_embd,
+                 c.n_ctx_train,
+                 c.n_experts,
+                 model->model->fingerprint()};
+    });
 }
 
 extern "C" hotfire_status hotfire_engine_create(hotfire_context *context,
                                                 const hotfire_model *model,
                                                 const hotfire_engine_params *params,
                                                 hotfire_engine **engine) {
-    if (!context)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
     return guarded(context, [&] {
+        check_given("context", context);
         check_given("model", model);
         check_given("engine", engine);
         check_struct("params", params);
@@ -325,6 +340,8 @@ extern "C" hotfire_status hotfire_engine_seq_save(hotfire_engine *engine, int32_
         if (saved && size < n_bytes)
             fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
                  "room for %" PRIu64 " bytes; the sequence takes %" PRIu64, size, n_bytes);
+        check_apart({{"needed", needed, 1, sizeof *needed, true},
+                     {"saved", saved, saved ? n_bytes : 0, 1, true}});
         *needed = n_bytes;
         if (!saved)
             return;
@@ -345,11 +362,10 @@ extern "C" hotfire_status hotfire_engine_seq_restore(hotfire_engine *engine, int
 
 extern "C" hotfire_status hotfire_engine_counters(const hotfire_engine *engine,
                                                   hotfire_counters *counters) {
-    if (!engine || !counters)
-        return HOTFIRE_STATUS_INVALID_ARGUMENT;
-    if (counters->struct_size != sizeof *counters)
-        return HOTFIRE_STATUS_ABI_MISMATCH;
-    *counters = engine->counters;
-    counters->struct_size = sizeof *counters;
-    return HOTFIRE_STATUS_OK;
+    return guarded(engine ? engine->context : nullptr, [&] {
+        check_given("engine", engine);
+        check_struct("counters", counters);
+        *counters = engine->counters;
+        counters->struct_size = sizeof *counters;
+    });
 }

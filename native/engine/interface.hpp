@@ -6,20 +6,23 @@
 #include "model.hpp"
 
 #include <cinttypes>
+#include <initializer_list>
 #include <new>
+#include <span>
 
 namespace hotfire::engine {
 
 // The text may quote a file: what is not printable ASCII becomes a question mark.
 inline hotfire_status refuse(hotfire_context *context, hotfire_status status, const char *text) {
-    std::snprintf(context->error, sizeof context->error, "%s", text);
-    for (char *each = context->error; *each; ++each)
+    char *error = error_text(context);
+    std::snprintf(error, ERROR_SIZE, "%s", text);
+    for (char *each = error; *each; ++each)
         if (*each < ' ' || *each > '~')
             *each = '?';
     return status;
 }
 
-// Runs `body`; what it throws becomes the status, and the context's text.
+// Runs `body`; what it throws becomes the status, and the context's text, or the thread's for NULL.
 template <class Body> hotfire_status guarded(hotfire_context *context, Body body) {
     try {
         body();
@@ -61,6 +64,34 @@ inline void check_process(const hotfire_context &context, const Model &model) {
     if (context.pool && context.pool->is_lost())
         fail(HOTFIRE_STATUS_UNSUPPORTED,
              "the context's threads were started before a fork; expected one of this process");
+}
+
+// Memory of the caller's that a call reads or writes; NULL is none.
+struct Extent {
+    const char *name;
+    const void *data;
+    uint64_t n, each; // n times `each` bytes
+    bool is_output = false;
+};
+
+// An output overlaps nothing, and nothing goes past the last address.
+inline void check_apart(std::initializer_list<Extent> extents) {
+    const auto begin = [](const Extent &e) { return reinterpret_cast<uintptr_t>(e.data); };
+    for (const Extent &one : extents) {
+        uint64_t n_bytes, end;
+        if (__builtin_mul_overflow(one.n, one.each, &n_bytes) ||
+            __builtin_add_overflow(begin(one), n_bytes, &end))
+            fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
+                 "%s is %p; expected %" PRIu64 " times %" PRIu64 " bytes from there", one.name,
+                 one.data, one.n, one.each);
+        for (const Extent &other : std::span(extents.begin(), &one)) {
+            const bool apart = end <= begin(other) || begin(other) + other.n * other.each <= begin(one);
+            if (one.data && other.data && !apart && (one.is_output || other.is_output))
+                fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
+                     "%s at %p overlaps %s at %p; expected separate memory", one.name, one.data,
+                     other.name, other.data);
+        }
+    }
 }
 
 inline void in_range(const char *name, int64_t value, int64_t least, int64_t most) {

@@ -16,7 +16,8 @@
  *
  * Failure
  *   A function that returns anything but HOTFIRE_STATUS_OK has written nothing to its outputs.
- *   hotfire_context_error() then says in words what was expected and what came.
+ *   hotfire_context_error() then says in words what was expected and what came. A NULL where a
+ *   handle or a struct is expected is refused like any other argument.
  *
  * Threads
  *   A context may be used by one thread at a time, and so may what was made with it, except
@@ -33,7 +34,8 @@
  *   Alignment: each buffer is aligned to its element (4 bytes for float, 2 for a quantised block);
  *   a misaligned one is refused. No kernel asks for more.
  *   Aliasing: an output may not overlap an input or another output, unless the kernel's comment
- *   says "in place": then it may be exactly the named input, never a shifted part of it.
+ *   says "in place": then it may be exactly the named input, never a shifted part of it. Overlaps
+ *   are refused, in kernels and engines alike.
  *   An output whose comment says "updated" is read first: a carried state, a cache.
  *   A size of zero is valid where the comment allows it; operands without elements are not looked
  *   at and may be NULL, and a call that has nothing to write does nothing.
@@ -127,11 +129,14 @@ HOTFIRE_API hotfire_status hotfire_context_create(const hotfire_context_params *
 /*! hotfire_context_free() : frees a context; NULL is allowed. */
 HOTFIRE_API void hotfire_context_free(hotfire_context *context);
 
-/*! hotfire_context_isa() : the instruction set that the context's kernels run, never AUTO. */
+/*! hotfire_context_isa() : the instruction set that the context's kernels run, never AUTO; AUTO for
+ *  NULL. */
 HOTFIRE_API hotfire_isa hotfire_context_isa(const hotfire_context *context);
 
 /*! hotfire_context_error() : what was wrong with the last call that failed on this context, ""
- *  if none has. The text lives until the next call on the context. */
+ *  if none has. The text lives until the next call on the context. NULL gives the calling thread's
+ *  text: of its last failed call that had no context, such as hotfire_context_create(),
+ *  hotfire_model_describe(), or any with NULL for what it works on. */
 HOTFIRE_API const char *hotfire_context_error(const hotfire_context *context);
 
 /* ---- Execution ---------------------------------------------------------------------------- */
@@ -224,7 +229,8 @@ typedef struct hotfire_batch {
     const uint8_t *wanted; /* not 0 where a row of results is wanted */
 } hotfire_batch;
 
-/* Where a decode writes its rows, one for each wanted token in the batch's order. */
+/* Where a decode writes its rows, one for each wanted token in the batch's order. No array may
+ * overlap another, one of the batch's, or either struct. */
 typedef struct hotfire_rows {
     uint32_t struct_size; /* sizeof(hotfire_rows) */
     uint32_t reserved;    /* 0 */
@@ -257,7 +263,8 @@ HOTFIRE_API hotfire_status hotfire_engine_seq_copy(hotfire_engine *engine, int32
                                                    int32_t target);
 
 /*! hotfire_engine_seq_save() : writes a sequence's state, without its snapshots, to `saved` of
- *  `size` bytes; `*needed` is how many it takes, and all that is written if `saved` is NULL. */
+ *  `size` bytes; `*needed` is how many it takes, and all that is written if `saved` is NULL. It lies
+ *  apart from them. */
 HOTFIRE_API hotfire_status hotfire_engine_seq_save(hotfire_engine *engine, int32_t seq_id,
                                                    void *saved, uint64_t size, uint64_t *needed);
 

@@ -16,7 +16,7 @@ static void must(hotfire_status status, const char *what) {
     if (status == HOTFIRE_STATUS_OK)
         return;
     fprintf(stderr, "%s: %s: %s\n", what, hotfire_status_name(status),
-            context ? hotfire_context_error(context) : "");
+            hotfire_context_error(context));
     exit(status == HOTFIRE_STATUS_INVALID_ARGUMENT ? 2 : 1);
 }
 

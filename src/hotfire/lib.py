@@ -19,7 +19,7 @@ from typing import Any
 import cffi
 
 from hotfire.abi.manifest import Manifest
-from hotfire.errors import LibraryError, StaleLibraryError
+from hotfire.errors import InputError, LibraryError, StaleLibraryError
 from hotfire.ref.c_header import kernel_cdef
 
 CORE = "libhotfire_core.so"
@@ -135,7 +135,8 @@ def context(library: Library, isa: int, n_threads: int = 1) -> Iterator[Any]:
     """A `hotfire_exec` on a context that runs one instruction set on so many threads.
 
     Raises:
-        LibraryError: if the library refuses, for instance because the machine lacks it.
+        InputError: if an argument is out of range; with the library's words.
+        LibraryError: if the library refuses otherwise, for instance because the machine lacks it.
     """
     ffi, lib = library.ffi, library.lib
     params = ffi.new(
@@ -151,9 +152,8 @@ def context(library: Library, isa: int, n_threads: int = 1) -> Iterator[Any]:
     handle = ffi.new("hotfire_context **")
     status = lib.hotfire_context_create(params, handle)
     if status != lib.HOTFIRE_STATUS_OK:
-        raise LibraryError(
-            f"hotfire_context_create: {ffi.string(lib.hotfire_status_name(status)).decode()}"
-        )
+        text = ffi.string(lib.hotfire_context_error(ffi.NULL)).decode(errors="replace")
+        raise (InputError if status == lib.HOTFIRE_STATUS_INVALID_ARGUMENT else LibraryError)(text)
     try:
         yield ffi.new(
             "hotfire_exec *",

@@ -165,10 +165,54 @@ def wrong_structs(raw):
         assert decode(raw.engine[0], given, rows) == status, says
         assert says in raw.said(), raw.said()
     assert decode(null, batch, null) == INVALID
+    assert raw.c.hotfire_engine_counters(raw.engine[0], null) == INVALID
+    assert raw.said() == "counters is NULL"
+    assert raw.c.hotfire_engine_counters(raw.engine[0], raw.struct("counters", struct_size=8)) == (
+        MISMATCH
+    )
+    assert raw.said().startswith("counters.struct_size is 8; expected ")
     for function, handle in (("engine_seq_save", raw.engine[0]), ("model_open", raw.context)):
         rest = (0, null, 0, null) if "save" in function else (null, null)
         assert getattr(raw.c, f"hotfire_{function}")(handle, *rest) == INVALID
         assert "is NULL" in raw.said()
+
+
+def overlapping_arrays(raw):
+    """Whatever is written lies apart from all else: else it is refused, and nothing is done."""
+    decode, ffi = raw.c.hotfire_engine_decode, raw.ffi
+    room = ffi.cast("char *", raw.array("float", [0] * 4096))
+    kinds = {"logits": "float *", "argmax": "int32_t *", "hidden": "float *",
+             "router_margin": "float *"}  # fmt: skip
+    at = {name: ffi.cast(kind, room + 4096 * i) for i, (name, kind) in enumerate(kinds.items())}
+    n_vocab, width = int(raw.info.n_vocab), (raw.info.n_layers + 1) * int(raw.info.n_embd)
+    last = {"logits": 2 * n_vocab - 1, "argmax": 1, "hidden": 2 * width - 1, "router_margin": 1}
+    for one, one_kind in kinds.items():
+        for other in kinds.keys() - {one}:  # the last element of `one` is the first of `other`
+            shared = ffi.cast(kinds[other], at[one] + last[one])
+            rows = raw.struct("rows", n_rows=2, **{one: at[one], other: shared})
+            assert decode(raw.engine[0], raw.batch([1, 2], [0, 1], [0, 0], [1, 1]), rows) == INVALID
+            assert "overlaps rows." in raw.said(), (one, other)
+        for column in ("token", "pos", "seq_id", "wanted"):
+            batch = raw.batch([1, 2], [0, 1], [0, 0], [1, 1])
+            given = ffi.cast("char *", getattr(batch, column))
+            rows = raw.struct("rows", n_rows=2, **{one: ffi.cast(one_kind, given)})
+            assert decode(raw.engine[0], batch, rows) == INVALID
+            assert f"overlaps batch.{column}" in raw.said(), (one, column)
+        batch = raw.batch([1, 2], [0, 1], [0, 0], [1, 1])
+        rows = raw.struct("rows", n_rows=2)
+        for struct in (batch, rows):
+            setattr(rows, one, ffi.cast(one_kind, struct))
+            assert decode(raw.engine[0], batch, rows) == INVALID
+        setattr(rows, one, ffi.cast(one_kind, 2**64 - 4))
+        assert decode(raw.engine[0], batch, rows) == INVALID
+        assert "from there" in raw.said()
+    assert raw.length(0) == 0
+    rows = raw.struct("rows", n_rows=2, **at)  # apart, if only just, it is right
+    rows.argmax = ffi.cast("int32_t *", rows.logits + 2 * n_vocab)
+    assert decode(raw.engine[0], raw.batch([1, 2], [0, 1], [0, 0], [1, 1]), rows) == 0
+    needed = ffi.cast("uint64_t *", room)
+    assert raw.c.hotfire_engine_seq_save(raw.engine[0], 0, room, 1 << 14, needed) == INVALID
+    assert "needed" in raw.said()
 
 
 def a_failed_save_writes_nothing(raw):
@@ -239,6 +283,7 @@ def going_back_everywhere(raw):
 
 ATTACKS = (
     misaligned_arrays,
+    overlapping_arrays,
     wrong_structs,
     a_failed_save_writes_nothing,
     crafted_states,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 
@@ -38,6 +41,53 @@ def test_context_needs_both_pointers(library):
     assert functions.hotfire_context_create(ffi.NULL, handle) == invalid
     assert functions.hotfire_context_create(params, ffi.NULL) == invalid
     functions.hotfire_context_free(ffi.NULL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"struct_size": 12}, "params.struct_size is 12; expected 20"),
+        ({"abi_version": 2}, "params.abi_version is 2; expected 1"),
+        ({"n_threads": 5000}, "n_threads is 5000; expected at most 1024"),
+        ({"backend": 1}, "backend is 1; expected 0, the CPU"),
+        ({"isa": 99}, "this machine cannot run isa 99 (unknown); expected 0 (auto)"),
+    ],
+)
+def test_a_context_that_is_not_made_says_why(library, open_context, changes, says):
+    """There is no context to ask yet: the thread has the text."""
+    open_context(**changes)
+    text = library.ffi.string(library.lib.hotfire_context_error(library.ffi.NULL)).decode()
+    assert says in text
+
+
+NOTHING = """
+from hotfire import lib
+library = lib.load()
+ffi, c = library.ffi, library.lib
+for name in sorted(lib.mirror().functions):
+    kind = ffi.typeof(getattr(c, name))
+    zeros = [ffi.NULL if each.kind == "pointer" else 0 for each in kind.args]
+    answer = getattr(c, name)(*zeros)
+    is_status = kind.result.cname == "hotfire_status"
+    print(name, answer if kind.result.kind in ("primitive", "enum") else "-", is_status, flush=True)
+    if is_status and name != "hotfire_status_name":
+        said = ffi.string(c.hotfire_context_error(ffi.NULL)).decode()
+        assert said.endswith(" is NULL"), (name, said)
+print(c.hotfire_context_isa(ffi.NULL), c.hotfire_engine_seq_length(ffi.NULL, 0))
+"""
+
+
+def test_every_function_stands_nothing_at_all(library):
+    """Each function of both headers, with NULL and 0 for everything: a status and the reason."""
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-200:] + done.stderr
+    *called, last = [line.split() for line in done.stdout.splitlines()]
+    statuses = [int(answer) for _, answer, is_status in called if is_status == "True"]
+    assert set(statuses) == {library.lib.HOTFIRE_STATUS_INVALID_ARGUMENT}
+    assert len(statuses) > 40
+    assert last == ["0", "-1"]
 
 
 @pytest.mark.parametrize("isa", [1, 2, 3])

@@ -31,6 +31,8 @@ UNITS = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "q8_0": 2.0**-6, "q4
 or to q8_0 for the quantised ones: a step is 1/127 of a block's largest, some 2.5 times the RMS, so
 that its error is as large as that of a float with u = 2^-6.
 """
+THREADS_MAX = 512
+"""Of ggml, which is not asked for more without ending the process."""
 STREAM = "l_out-"
 """Name of a layer's output in llama.cpp's graphs, with its number."""
 EMBEDDING = "model.input_embed"
@@ -136,7 +138,7 @@ class LibllamaEngine(Closing):
         return Rows(
             logits=None if batch.argmax_only else logits,
             argmax=logits.argmax(axis=1).astype(np.int64),
-            hidden=None if streams is None else self._hidden(streams, len(batch), wanted),
+            hidden=None if streams is None else self._hidden(streams, batch, wanted),
         )
 
     def _row(self, at: int) -> Any:
@@ -165,12 +167,15 @@ class LibllamaEngine(Closing):
             self._streams[name] = got
         return True
 
-    def _hidden(self, streams: Mapping[str, Any], n_tokens: int, wanted: Any) -> Any:
-        """[n_rows, n_layers + 1, n_embd], if the batch was computed in one piece and in order.
+    def _hidden(self, streams: Mapping[str, Any], batch: Batch, wanted: Any) -> Any:
+        """[n_rows, n_layers + 1, n_embd], if the batch was computed in one piece and in order, as
+        one of a single sequence is.
 
         The last layer has only the rows that give logits.
         """
-        n_layers = self._description.n_layers
+        n_layers, n_tokens = self._description.n_layers, len(batch)
+        if len(np.unique(batch.seq_id)) > 1:
+            return None
         names = [EMBEDDING, *(f"{STREAM}{layer}" for layer in range(n_layers))]
         kept = []
         for name in names:
@@ -256,7 +261,7 @@ def open_target(name: str, model: str, options: Options) -> LibllamaEngine:
     dtype, kv = options.text("dtype"), options.text("kv", "f32")
     if kv not in ("f32", "f16"):
         raise InputError(f"kv={kv!r}; expected f32 or f16")
-    threads = options.whole("threads", 1)
+    threads = options.whole("threads", 1, most=THREADS_MAX)
     kind = {"f32": 0, "f16": 1}[kv]
     asked = {
         "n_ubatch": options.whole("n_ubatch", 512),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from hotfire.engines.protocol import Engine
-from hotfire.errors import InputError
+from hotfire.errors import InputError, LibraryError
 from hotfire.ref.models.probe import SIZES
 
 KINDS = {
@@ -39,19 +39,19 @@ class Options:
         """Takes an option as it is."""
         return self._given.pop(name, default)
 
-    def whole(self, name: str, default: int, *, least: int = 1) -> int:
+    def whole(self, name: str, default: int, *, least: int = 1, most: int = 2**31 - 1) -> int:
         """Takes an option as a whole number.
 
         Raises:
-            InputError: if it is none, or too small.
+            InputError: if it is none, or not from `least` to `most`.
         """
         text = self._given.pop(name, str(default))
         try:
             value = int(text)
         except ValueError:
             raise InputError(f"option {name}={text!r}; expected a whole number") from None
-        if not least <= value <= 2**31 - 1:
-            raise InputError(f"option {name}={value}; expected {least} to {2**31 - 1}")
+        if not least <= value <= most:
+            raise InputError(f"option {name}={value}; expected {least} to {most}")
         return value
 
     def sizes(self, default_ctx: int = 4096) -> dict[str, int]:
@@ -88,6 +88,7 @@ def open_engine(target: str) -> Engine:
     Raises:
         InputError: if the kind, the model or an option is not known, or something is missing that
             the engine needs.
+        LibraryError: if the engine's library cannot do what is asked on this machine.
     """
     kind, colon, rest = target.partition(":")
     if not colon or kind not in KINDS:
@@ -109,6 +110,6 @@ def open_engine(target: str) -> Engine:
     options = Options(given)
     try:
         engine = opener(target, model, options)
-    except InputError as error:
-        raise InputError(f"target {target!r}: {error}") from None
+    except (InputError, LibraryError) as error:
+        raise type(error)(f"target {target!r}: {error}") from None
     return engine

@@ -25,6 +25,8 @@ from hotfire.ref.models.config import Config
 from hotfire.ref.models.load import load, locate
 from hotfire.ref.models.tensors import Tensor
 
+THREADS_MAX = 1024
+"""More than any machine here has; torch itself takes any number, and may end the process."""
 UNITS = {"f32": ("float32", 2.0**-24), "bf16": ("bfloat16", 2.0**-8)}
 """dtype -> torch's name of it, and the unit roundoff of what is stored between operations."""
 
@@ -137,7 +139,7 @@ def open_target(name: str, model: str, options: Options) -> TransformersEngine:
     One thread unless more are asked for, of the whole process: small models lose by more.
     """
     sizes = options.sizes()
-    _package()[1].set_num_threads(options.whole("threads", 1))
+    _package()[1].set_num_threads(options.whole("threads", 1, most=THREADS_MAX))
     dtype = options.text("dtype", "f32")
     if dtype not in UNITS:
         raise InputError(f"dtype {dtype!r}; expected one of {', '.join(UNITS)}")
