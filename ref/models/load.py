@@ -42,7 +42,7 @@ def load(name: str, sizes: Mapping[str, int] | None = None) -> tuple[Config, dic
     if sizes:
         raise InputError(f"{next(iter(sizes))}: only a probe can be made at any size")
     path = locate(name)
-    if path.is_dir():
+    if name and path.is_dir():
         return load_folder(path)
     if not path.is_file():
         raise InputError(f"no model {name!r}: expected `probe`, `nano`, a folder or a .gguf file")

@@ -10,11 +10,15 @@ from click.testing import CliRunner
 from hotfire.cli import main
 from hotfire.engines import Span, open_engine
 from hotfire.engines.compare import TAIL_AND_CHAIN, compare, perplexity, relative_bound
-from hotfire.engines.exact import WALK, check
+from hotfire.engines.exact import check
 from hotfire.engines.faults import FAULTS
+from hotfire.engines.outcome import WALK
+from hotfire.engines.sameness import refuse_others
 from hotfire.engines.tracks import Prompts, decode, reference_track, rows_of
 from hotfire.engines.walked import TRANSITIONS
 from hotfire.errors import InputError
+from hotfire.ref.models import gguf_file
+from hotfire.ref.models.load import load, save_folder
 from hotfire.verdict import Status
 
 SMALL = "probe,n_layers=4,n_vocab=128"
@@ -48,23 +52,32 @@ def test_the_hash_engine_is_exact():
     assert run("hash:", "hash:seed=1", (0,)).status is Status.FAILED
 
 
-class _NamesTheSecond:
-    """An engine whose argmax is not that of its logits; only now and then."""
+class _Altered:
+    """An engine whose rows are changed: change(positions, rows) -> fields to replace."""
 
-    def __init__(self, engine):
-        self.engine = engine
+    def __init__(self, engine, change):
+        self.engine, self.change = engine, change
 
     def __getattr__(self, name):
         return getattr(self.engine, name)
 
     def decode(self, batch):
         rows = self.engine.decode(batch)
-        return replace(rows, argmax=np.where(batch.pos[batch.logits] == 9, 0, rows.argmax))
+        return replace(rows, **self.change(batch.pos[batch.logits], rows))
+
+
+def altered(of_reference, of_engine, model=MOE, prompts=PROMPTS, ways=(0,)):
+    """The verdict on a model against itself, with the rows of both changed."""
+    with open_engine(f"numpy:{model}") as one, open_engine(f"numpy:{model}") as other:
+        return check(_Altered(one, of_reference), _Altered(other, of_engine), prompts, ways)
 
 
 def test_an_argmax_that_is_not_its_row_s_is_found():
+    def second(pos, rows):
+        return {"argmax": np.where(pos == 9, 0, rows.argmax)}
+
     with open_engine("hash:") as reference, open_engine("hash:") as engine:
-        verdict = check(reference, _NamesTheSecond(engine), PROMPTS, (0,))
+        verdict = check(reference, _Altered(engine, second), PROMPTS, (0,))
     assert verdict.status is Status.FAILED
     [found] = verdict.all_findings()
     assert found.rule == "ARGMAX_OF_ITS_ROW"
@@ -82,8 +95,8 @@ WHERE = {
     "final_gate_at_wrong_index": ("PREFILL_TO_DECODE", "0 (linear_attention)"),
     "rope_over_whole_head": ("INSIDE_CALL", "3 (full_attention)"),
     "slot_not_cleared": ("EVICT_TO_REUSE", "0 (linear_attention)"),
-    "rollback_keeps_state": ("ROLLBACK_", ""),
-    "conv_of_neighbour": ("BESIDE_OTHERS", ""),
+    "rollback_keeps_state": ("ROLLBACK_", "0 (linear_attention)"),
+    "conv_of_neighbour": ("BESIDE_OTHERS", "0 (linear_attention)"),
 }
 
 
@@ -228,6 +241,111 @@ def test_a_router_s_tie_explains_only_what_begins_there():
     assert earlier.wrong.tolist() == [False, True, True, True]
 
 
+TIED = Prompts(n_prompts=1, length_max=30, n_generated=8)
+
+
+def margins(pos, at, there):
+    """Far from a tie, but for one position."""
+    return np.where(pos == at, there, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "status", "rule"),
+    [
+        (0.0, 1e-13, Status.PASSED, "ROUTER_TIE"),  # both tell of a tie
+        (0.0, None, Status.PASSED, "ROUTER_TIE"),  # the engine cannot tell
+        (None, 0.0, Status.PASSED, "ROUTER_TIE"),  # the reference cannot
+        (0.0, 0.5, Status.FAILED, "PREFILL_TO_DECODE"),  # it chose for another reason
+        (0.5, 0.0, Status.FAILED, "PREFILL_TO_DECODE"),  # so the engine says, not the reference
+        (None, None, Status.FAILED, "PREFILL_TO_DECODE"),
+    ],
+)
+def test_a_router_s_tie_is_told_by_both_sides(ours, theirs, status, rule):
+    """From position 30 on the engine is off by 1: exempt if a router's tie may be why."""
+
+    def reference(pos, rows):
+        return {"router_margin": None if ours is None else margins(pos, 30, ours)}
+
+    def engine(pos, rows):
+        told = None if theirs is None else margins(pos, 30, theirs)
+        logits = np.where(pos[:, None] >= 30, rows.logits[:, ::-1] + 1, rows.logits)
+        return {"router_margin": told, "logits": logits, "argmax": logits.argmax(axis=1)}
+
+    verdict = altered(reference, engine, prompts=TIED)
+    assert verdict.status is status
+    [found] = verdict.all_findings()
+    assert found.rule == rule
+    assert "prompt 0, position 30, " in found.message
+    [part] = verdict.parts
+    tied = status is Status.PASSED
+    assert (part.measurements["n_exempt"], part.measurements["n_unjudged"]) == (tied, 7 * tied)
+    assert found.severity.gates is not tied
+    if tied:
+        assert "of their RMS apart, up to 5.91e-13 may be; the 7 positions" in found.message
+
+
+def test_a_near_tie_of_tokens_is_told():
+    """The two largest logits of position 9 change places, 1e-13 apart."""
+
+    def close(pos, rows, by):
+        logits = rows.logits.copy()
+        for row in np.flatnonzero(pos == 9):
+            second, first = np.argsort(logits[row])[-2:]
+            logits[row, second] = logits[row, first] + by
+        return {"logits": logits, "argmax": logits.argmax(axis=1)}
+
+    verdict = altered(
+        lambda pos, rows: close(pos, rows, -1e-13), lambda pos, rows: close(pos, rows, 1e-13),
+        prompts=TIED,
+    )  # fmt: skip
+    assert verdict.status is Status.PASSED
+    [found] = verdict.all_findings()
+    assert (found.rule, found.severity.gates) == ("NEAR_TIE", False)
+    assert "prompt 0, position 9, " in found.message
+    assert "the two logits of the reference are 1e-13 apart" in found.message
+
+
+def test_what_was_compared_before_an_interruption_is_kept():
+    def interrupted(on):
+        def step(word):
+            if word == on:
+                raise KeyboardInterrupt
+
+        with open_engine("hash:") as reference, open_engine("hash:") as engine:
+            return check(reference, engine, PROMPTS, (0, 4), step=step)
+
+    verdict = interrupted("ubatch 4")
+    assert [part.name for part in verdict.parts] == ["whole prompts"]
+    assert verdict.scope["interrupted"]
+    assert "interrupted" in verdict.reason
+    for nothing in ("whole prompts", "reference, prompt 1"):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(nothing)
+
+
+def test_other_sizes_are_another_model(tmp_path):
+    """Whichever way the model is stored; other weights, or fewer bits, are not for this to see."""
+    with open_engine(f"numpy:{SMALL}") as engine:
+        small = engine.description
+    config, weights = load("probe", {"n_layers": 4, "n_vocab": 128})
+    save_folder(tmp_path / "folder", config, weights)
+    gguf_file.write(tmp_path / "bits.gguf", config, weights, "bf16")
+    same = [f"numpy:{tmp_path}/folder", f"numpy:{tmp_path}/bits.gguf", f"native:{SMALL},seed=9"]
+    for target in [*same, "hash:n_vocab=128"]:
+        with open_engine(target) as engine:
+            refuse_others(small, engine.description)
+            refuse_others(engine.description, small)
+    for changes in ({"n_rot": 4}, {"rope_theta": 1e4}, {"eps": 2e-6}):
+        other = replace(config, **changes)
+        gguf_file.write(tmp_path / "other.gguf", other, weights, "f32")
+        name, value = next(iter(changes.items()))
+        with (
+            open_engine(f"native:{tmp_path}/other.gguf") as engine,
+            pytest.raises(InputError, match=f"not the same model: {name} is .* and {value}"),
+        ):
+            refuse_others(small, engine.description)
+
+
 def test_perplexity_by_hand():
     """Two ids of equal weight: 2; certain of the right one: 1."""
     tokens = np.array([0, 1, 0])
@@ -277,7 +395,12 @@ def test_the_command(monkeypatch):
         (["hash:", "hash:", "--ubatch", "x"], "--ubatch"),
         (["hash:", "hash:", "--ubatch", ""], "--ubatch"),
         (["hash:", "hash:n_ctx=100"], "no room"),
-        (["hash:", "hash:n_vocab=9"], "token"),
+        (["hash:", "hash:n_vocab=9"], "not the same model: n_vocab is 256 and 9"),
+        (["numpy:probe", "native:probe,n_layers=4"], "not the same model: n_layers is 8 and 4"),
+        (["hash:", "hash:", "--conditioning", "numpy:probe,n_vocab=9"], "n_vocab is 256 and 9"),
+        (["hash:", "native:probe,threads=5000"], "threads=5000': n_threads is 5000; expected at"),
+        (["hash:", "native:probe,n_seqs=70000"], "n_seqs 70000; expected 1 to 65536"),
+        (["hash:", "native:probe,isa=sse"], "isa='sse'; expected one of auto, scalar"),
         (["hash:", "hash:n_seqs=2", "--walk"], "n_seqs"),
         (["hash:", "nothing:"], "expected one of"),
         (["hash:", "hash:", "--seed", "-1"], "--seed"),

@@ -1,5 +1,7 @@
 """What the protocol promises, of the engines that are simple enough to keep it obviously."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -127,12 +129,46 @@ def _span(**changes):
         (_span(seq_id=-1), "seq_id -1"),
         (_span(pos=1), "position 1; expected 0"),
         (Batch.of([Span(0, 0, [1]), Span(0, 0, [1])]), "position 0; expected 1"),
+        (replace(_span(), logits=np.ones(1, dtype=bool)), r"batch.logits has shape \[1\]"),
+        (replace(_span(), seq_id=np.zeros(3, dtype=int)), r"batch.seq_id has shape \[3\]"),
+        (replace(_span(), pos=np.zeros((1, 2), dtype=int)), r"batch.pos has shape \[1, 2\]"),
+        (replace(_span(), token=[1, 2]), "batch.token has shape"),
+        (replace(_span(), token=np.array(1)), "batch.token has shape"),
+        (replace(_span(), token=np.array([1.5, 2.5])), "batch.token is of float64"),
+        (replace(_span(), logits=np.array([2, 3])), "batch.logits is of int64; expected bool"),
     ],
 )
 def test_impossible_batches_do_nothing(engine, fresh, batch, says):
     with pytest.raises(InputError, match=says):
         engine.decode(batch)
     assert near(feed(engine, 0, 0, tokens(4)), feed(fresh, 0, 0, tokens(4)))
+
+
+@pytest.mark.parametrize("seq_id", [-1, 16, 2**40])
+def test_sequences_that_are_none_are_refused(engine, seq_id):
+    """By each call that names one."""
+    saved = engine.seq_save(0)
+    n_seqs = engine.description.n_seqs
+    for call in (
+        lambda: engine.seq_remove(seq_id),
+        lambda: engine.seq_copy(0, seq_id),
+        lambda: engine.seq_copy(seq_id, 0),
+        lambda: engine.seq_save(seq_id),
+        lambda: engine.seq_restore(seq_id, saved),
+    ):
+        with pytest.raises(InputError, match=f"seq_id {seq_id}; expected 0 to {n_seqs - 1}"):
+            call()
+
+
+@pytest.mark.parametrize("pos", [5, 9, 2**31, 2**70])
+def test_removing_what_is_not_there_does_nothing(engine, fresh, pos):
+    """From the end on, or beyond."""
+    feed(engine, 0, 0, tokens(5))
+    assert engine.seq_remove(0, pos)
+    assert engine.seq_remove(1, pos)
+    with pytest.raises(InputError, match="position -1"):
+        engine.seq_remove(0, -1)
+    assert near(feed(engine, 0, 5, tokens(3)), feed(fresh, 0, 0, tokens(5) + tokens(3))[5:])
 
 
 def test_argmax_rows_carry_no_logits(engine, fresh):
@@ -171,6 +207,7 @@ def test_a_closed_engine_says_so(engine):
         ("numpy:probe,extra", "no option=value"),
         ("numpy:probe,n_embed=4", "'n_embed' is not known"),
         ("numpy:nowhere", "no model 'nowhere'"),
+        ("numpy:", "no model ''"),
         ("numpy:nowhere,n_embd=64", "only a probe"),
         (f"numpy:{PROBE},fault=none", "fault 'none' is not known"),
     ],

@@ -12,7 +12,7 @@ from hotfire.verdict import Verdict
 
 
 def _ways(text: str, walks: bool) -> list[int]:
-    from hotfire.engines.exact import WALK
+    from hotfire.engines.outcome import WALK
     from hotfire.errors import InputError
 
     words = [word for word in text.split(",") if word]

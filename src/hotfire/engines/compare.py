@@ -28,8 +28,10 @@ worst error to it.
 Another argmax is legal only if the reference's own logits for the two ids differ by at most twice
 the bound. Where a router of the reference is within 2 B of a tie, the engine may send the token to
 the other expert: a difference that begins at just such a position is exempt, and the rest of the
-track, which carries the other choice on, is not judged. If the reference does not tell how near its
-routers came, the engine's own margins are taken, and the share of exemptions keeps them honest.
+track, which carries the other choice on, is not judged. The engine's own margin is then within 4 B:
+each side is off by B at most. One that tells a larger margin chose its expert for another reason.
+If the reference does not tell how near its routers came, the margins of the engine alone are taken,
+within 2 B, and the share of exemptions keeps them honest.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ class Comparison:
         return off | (self.flipped & (self.margin > 2))
 
     @property
-    def _end(self) -> int:
+    def end(self) -> int:
         """The first position beyond the bound, if a router's tie explains it; else n."""
         beyond = np.flatnonzero(self._beyond)
         return int(beyond[0]) if len(beyond) and self.tied[beyond[0]] else len(self.worst)
@@ -120,26 +122,33 @@ class Comparison:
     @property
     def wrong(self) -> NDArray[np.bool_]:
         """[n] positions that break the rule."""
-        return self._beyond & (np.arange(len(self.worst)) < self._end)
+        return self._beyond & (np.arange(len(self.worst)) < self.end)
 
     @property
     def exempt(self) -> NDArray[np.bool_]:
         """[n] positions that differ legally: a near tie of logits or of experts."""
         at = np.arange(len(self.worst))
-        tie: NDArray[np.bool_] = at == self._end
-        return tie | (self.flipped & ~self._beyond & (at < self._end))
+        tie: NDArray[np.bool_] = at == self.end
+        return tie | (self.flipped & ~self._beyond & (at < self.end))
 
     @property
     def unjudged(self) -> NDArray[np.bool_]:
         """[n] positions after a router went the other way."""
-        return np.arange(len(self.worst)) > self._end
+        return np.arange(len(self.worst)) > self.end
 
 
-def router_ties(router_margin: Floats | None, b: Floats) -> NDArray[np.bool_]:
-    """[n] whether a router came within the bound of a tie: both of its logits may be off by b."""
-    if router_margin is None:
-        return np.zeros(len(b), dtype=np.bool_)
-    near: NDArray[np.bool_] = router_margin <= 2 * b
+def router_ties(want: Floats | None, got: Floats | None, b: Floats) -> NDArray[np.bool_]:
+    """[n] whether a router may have chosen another expert, as both of its logits may be off by b.
+
+    Args:
+        want, got: [n] the reference's router margins and the engine's; None if one cannot tell.
+        b: [n] B of each row.
+    """
+    near = np.full(len(b), want is not None or got is not None)
+    if want is not None:
+        near &= want <= 2 * b
+    if got is not None:
+        near &= got <= (2 if want is None else 4) * b
     return near
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,6 +39,8 @@ class Led:
         calls: lengths of the calls that lead straight to the end; empty on a walk.
         margins: parts of the rows' router margins, for those rows that have one.
         named: parts of the ids that the engine says win.
+        stream_of: the row whose residual stream is wanted, -1 for none.
+        stream: that, [n_layers + 1, n_embd], if the engine can tell.
     """
 
     logits: list[Floats] = field(default_factory=list)
@@ -46,6 +49,8 @@ class Led:
     calls: list[int] = field(default_factory=list)
     margins: list[Floats] = field(default_factory=list)
     named: list[Integers] = field(default_factory=list)
+    stream_of: int = -1
+    stream: Floats | None = None
 
     @property
     def router_margin(self) -> Floats | None:
@@ -68,6 +73,9 @@ class Led:
         """Keeps some rows of a decode: which they are, and of which positions."""
         if not len(places):
             return
+        own = self.stream_of - len(self.pos)
+        if rows.hidden is not None and 0 <= own < len(places):
+            self.stream = rows.hidden[places[own]].astype(np.float64)
         self.logits.append(rows_of(rows)[places])
         self.named.append(rows.argmax[places])
         if rows.router_margin is not None:
@@ -135,7 +143,19 @@ class Walker:
             raise InputError(f"a walk needs n_seqs >= {N_SEQS}, got {engine.description.n_seqs}")
         self.engine, self.rng = engine, rng
         self.n_vocab, self.n_ctx = engine.description.n_vocab, engine.description.n_ctx
-        self._events = {
+        self._deck: list[str | tuple[int, int]] = []
+        self._n_refusals = 0
+        self._n_walks = 0
+
+    def twin(self) -> Walker:
+        """One that will walk as this one is about to; what it walks is not counted."""
+        other = copy.copy(self)
+        other.engine, other.rng = Walked(self.engine.engine), copy.deepcopy(self.rng)
+        other._deck = list(self._deck)
+        return other
+
+    def _events(self) -> dict[str, Callable[[], None]]:
+        return {
             "refuse two drafts": self._refuse_two,
             "refuse a part": lambda: self._roll_back(int(self.rng.integers(1, 3)), (0, 1, 3)),
             "go back twice": lambda: self._roll_back(2, (0, 1, 3), twice=True),
@@ -146,13 +166,16 @@ class Walker:
             "start again": self._start_again,
             "neighbour": self._change_neighbours,
         }
-        self._deck: list[str | tuple[int, int]] = []
-        self._n_refusals = 0
-        self._n_walks = 0
 
-    def walk(self, track: Track) -> Led:
-        """Walks until the track's last token was computed."""
-        self.track, self.led = track, Led()
+    def walk(self, track: Track, *, stream_of: int = -1) -> Led:
+        """Walks until the track's last token was computed.
+
+        Args:
+            track: along what.
+            stream_of: the row whose residual stream is wanted too.
+        """
+        self.track, self.led = track, Led(stream_of=stream_of)
+        events = self._events()
         self.seq, self.at = 0, 0
         self.others: dict[int, int] = {}
         self._may_restart = True
@@ -163,11 +186,11 @@ class Walker:
         self._forward(self._size())
         while self.at < len(track.tokens):
             if not self._deck:
-                self._deck = [*self._events, *OFTEN, *PAIRS]
+                self._deck = [*events, *OFTEN, *PAIRS]
                 self.rng.shuffle(self._deck)
             card = self._deck.pop()
             if isinstance(card, str):
-                self._events[card]()
+                events[card]()
                 self._forward(self._size())
             else:
                 for size in card:
@@ -197,7 +220,7 @@ class Walker:
             batch = Batch.of([spans[at] for at in self.rng.permutation(len(spans))])
         if some and self.at + len(tokens) < len(self.track.tokens):
             batch.logits[:] &= self.rng.random(len(batch)) < 0.5
-        rows = decode(self.engine, batch)
+        rows = self._decode(batch)
         beside = ", beside others" if len(spans) > 1 else ""
         own = batch.seq_id[batch.logits] == self.seq
         pos = batch.pos[batch.logits][own].tolist()
@@ -205,6 +228,10 @@ class Walker:
             rows, np.flatnonzero(own).tolist(), pos, self.engine.stepped[self.seq] + beside
         )
         self.at += len(tokens)
+
+    def _decode(self, batch: Batch) -> Rows:
+        """A decode whose rows are kept: with the residual stream while its row is to come."""
+        return decode(self.engine, replace(batch, hidden=len(self.led.pos) <= self.led.stream_of))
 
     def _neighbours(self) -> list[Span]:
         spans = []
@@ -235,7 +262,7 @@ class Walker:
         too_long = self.at + len(right) + len(noise) > self.n_ctx
         if self.at == 0 or too_long or self._n_refusals >= REFUSALS_MAX:
             return
-        rows = decode(self.engine, [Span(self.seq, self.at, [*right, *noise], "all")])
+        rows = self._decode(Batch.of([Span(self.seq, self.at, [*right, *noise], "all")]))
         pos = range(self.at, self.at + len(right))
         self.led.add(rows, range(len(right)), pos, self.engine.stepped[self.seq])
         to = max(1, self.at + len(right) - int(self.rng.choice(backs)))

@@ -10,6 +10,7 @@ build of the library, such as one with sanitizers; `n_ctx`, `n_seqs` and `n_batc
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -33,6 +34,7 @@ q8_0 for the quantised ones: see `libllama.UNITS`.
 KV_UNITS = {"f32": 2.0**-24, "bf16": 2.0**-8, "q8_0": 2.0**-6}
 MODES = {"batch_invariant": 0, "fast": 1}
 ISAS = {"auto": 0, "scalar": 1, "avx2": 2, "avx512": 3}
+POS_MAX = 2**63 - 1
 COUNTERS = (
     "n_decodes", "n_tokens", "n_rows", "n_pieces", "n_tokens_repeated", "n_removes", "n_copies",
     "n_saves", "n_restores",
@@ -40,7 +42,7 @@ COUNTERS = (
 
 
 class NativeEngine(Closing):
-    """The engine.
+    """The engine. Threads may share it: their calls come one after another.
 
     Args:
         path: the model's file.
@@ -64,6 +66,7 @@ class NativeEngine(Closing):
         self._library = library
         self._description = description
         self._closed = True
+        self._process, self._lock = os.getpid(), threading.RLock()
         with ExitStack() as stack:
             if fault:
                 stack.enter_context(self._planted(fault))
@@ -130,6 +133,10 @@ class NativeEngine(Closing):
         return self._description
 
     def decode(self, batch: Batch) -> Rows:
+        with self._alone():
+            return self._decode(batch)
+
+    def _decode(self, batch: Batch) -> Rows:
         self._check_open()
         n_past = {seq_id: self._length(seq_id) for seq_id in np.unique(batch.seq_id).tolist()}
         places = check_batch(batch, self._description, n_past)
@@ -180,30 +187,37 @@ class NativeEngine(Closing):
         return wanted
 
     def seq_remove(self, seq_id: int, pos: int = 0) -> bool:
-        self._check_open()
-        status = self._library.lib.hotfire_engine_seq_remove(self._engine, seq_id, pos)
-        if status == self._library.lib.HOTFIRE_STATUS_NO_SNAPSHOT:
-            return False
-        self._must(status)
-        return True
+        with self._alone():
+            self._check_seq(seq_id)
+            pos = min(pos, POS_MAX)
+            status = self._library.lib.hotfire_engine_seq_remove(self._engine, seq_id, pos)
+            if status == self._library.lib.HOTFIRE_STATUS_NO_SNAPSHOT:
+                return False
+            self._must(status)
+            return True
 
     def seq_copy(self, source: int, target: int) -> None:
-        self._check_open()
-        self._must(self._library.lib.hotfire_engine_seq_copy(self._engine, source, target))
+        with self._alone():
+            self._check_seq(source)
+            self._check_seq(target)
+            self._must(self._library.lib.hotfire_engine_seq_copy(self._engine, source, target))
 
     def seq_save(self, seq_id: int) -> bytes:
-        self._check_open()
-        ffi, save = self._library.ffi, self._library.lib.hotfire_engine_seq_save
-        needed = ffi.new("uint64_t *")
-        self._must(save(self._engine, seq_id, ffi.NULL, 0, needed))
-        room = bytearray(needed[0])
-        self._must(save(self._engine, seq_id, ffi.from_buffer(room), len(room), needed))
+        with self._alone():
+            self._check_seq(seq_id)
+            ffi, save = self._library.ffi, self._library.lib.hotfire_engine_seq_save
+            needed = ffi.new("uint64_t *")
+            self._must(save(self._engine, seq_id, ffi.NULL, 0, needed))
+            room = bytearray(needed[0])
+            self._must(save(self._engine, seq_id, ffi.from_buffer(room), len(room), needed))
         return bytes(room)
 
     def seq_restore(self, seq_id: int, saved: bytes) -> None:
-        self._check_open()
-        restore = self._library.lib.hotfire_engine_seq_restore
-        self._must(restore(self._engine, seq_id, self._library.ffi.from_buffer(saved), len(saved)))
+        with self._alone():
+            self._check_seq(seq_id)
+            given = self._library.ffi.from_buffer(saved)
+            restore = self._library.lib.hotfire_engine_seq_restore
+            self._must(restore(self._engine, seq_id, given, len(saved)))
 
     def _length(self, seq_id: int) -> int:
         """Tokens of a sequence; 0 for a number that is none, which `check_batch` refuses."""
@@ -213,13 +227,26 @@ class NativeEngine(Closing):
 
     def counters(self) -> Mapping[str, int]:
         found = self._struct("counters")
-        if not self._closed:
-            self._must(self._library.lib.hotfire_engine_counters(self._engine, found))
+        with self._alone():
+            if not self._closed:
+                self._must(self._library.lib.hotfire_engine_counters(self._engine, found))
         return {name: getattr(found, name) for name in COUNTERS}
 
     def close(self) -> None:
-        self._closed = True
-        self._stack.close()
+        with self._alone():
+            self._closed = True
+            self._stack.close()
+
+    def _alone(self) -> threading.RLock:
+        """Is held during a call, as the library serves one thread at a time."""
+        if self._process != os.getpid():  # a fork; a thread that it lacks may hold the lock
+            self._process, self._lock = os.getpid(), threading.RLock()
+        return self._lock
+
+    def _check_seq(self, seq_id: int) -> None:
+        self._check_open()
+        if not 0 <= seq_id < self._description.n_seqs:
+            raise InputError(f"seq_id {seq_id}; expected 0 to {self._description.n_seqs - 1}")
 
     def _check_open(self) -> None:
         if self._closed:

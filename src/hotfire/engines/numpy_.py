@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from hotfire.ref.models.tensors import Tensor, derived
 
 UNIT = 2.0**-53
 KINDS = {True: "full_attention", False: "linear_attention"}
+_NOT_OF_RESULTS = ("tied", "n_ctx_train")
+"""Of a configuration: how it is stored, and what it is meant for."""
 
 
 def fingerprint(weights: Mapping[str, Tensor]) -> str:
@@ -31,6 +34,17 @@ def fingerprint(weights: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {weights[name].dtype} {weights[name].shape}".encode())
         digest.update(weights[name].data.tobytes())
     return digest.hexdigest()[:12]
+
+
+def _facts(config: Config) -> dict[str, object]:
+    """What results depend on besides weights; real numbers as a file's f32 keeps them."""
+    facts: dict[str, object] = {"n_layers": config.n_layers}
+    for name, value in asdict(config).items():
+        if name == "full_attention":
+            facts["full_attention_layers"] = [layer for layer, full in enumerate(value) if full]
+        elif name not in _NOT_OF_RESULTS:
+            facts[name] = float(str(np.float32(value))) if isinstance(value, float) else value
+    return facts
 
 
 def describe(
@@ -48,6 +62,7 @@ def describe(
         n_embd=config.n_embd,
         longest_sum=config.longest_sum,
         layer_kinds=tuple(KINDS[full] for full in config.full_attention),
+        model=_facts(config),
         unit_sum=unit,
         unit_stored=unit,
         scope=scope,

@@ -125,6 +125,8 @@ class Description:
         n_batch: tokens of one decode.
         n_layers, n_embd, longest_sum: of the model, for error bounds; 0 where there is none.
         layer_kinds: a word for each layer's mixer.
+        model: what its results depend on besides weights, by name; engines of one model agree in
+            all that both have.
         unit_sum: unit roundoff of its sums: 2^-24 for f32; 0 where results are exact.
         unit_stored: unit roundoff of what passes between its operations.
         scope: hashes, versions and modes, for a verdict's scope.
@@ -139,6 +141,7 @@ class Description:
     n_embd: int = 0
     longest_sum: int = 0
     layer_kinds: tuple[str, ...] = ()
+    model: Mapping[str, object] = field(default_factory=dict)
     unit_sum: float = 0.0
     unit_stored: float = 0.0
     scope: Mapping[str, str] = field(default_factory=dict)
@@ -199,6 +202,10 @@ class Engine(Protocol):
     ) -> None: ...
 
 
+_COLUMNS = {"token": np.integer, "pos": np.integer, "seq_id": np.integer, "logits": np.bool_}
+"""Of a batch: the kind of their values."""
+
+
 def check_batch(
     batch: Batch, description: Description, n_past: Mapping[int, int]
 ) -> dict[int, NDArray[np.intp]]:
@@ -215,6 +222,15 @@ def check_batch(
     Raises:
         InputError: naming the first thing that is wrong.
     """
+    for name, kind in _COLUMNS.items():
+        given = getattr(batch, name)
+        if not isinstance(given, np.ndarray) or given.shape != (np.size(batch.token),):
+            raise InputError(
+                f"batch.{name} has shape {list(np.shape(given))}; expected an array, as long as "
+                f"token, which has shape {list(np.shape(batch.token))}"
+            )
+        if not np.issubdtype(given.dtype, kind):
+            raise InputError(f"batch.{name} is of {given.dtype}; expected {kind.__name__}")
     if not 1 <= len(batch) <= description.n_batch:
         raise InputError(f"a batch of {len(batch)} tokens; expected 1 to {description.n_batch}")
     for name, values, most in (

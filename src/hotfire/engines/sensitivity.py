@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from hotfire.engines.compare import N_PERTURBED, compare
-from hotfire.engines.exact import WALK, bounds
+from hotfire.engines.exact import bounds
 from hotfire.engines.faults import planted
 from hotfire.engines.leading import Walker, lead
 from hotfire.engines.numpy_ import UNIT, NumpyEngine, describe
+from hotfire.engines.outcome import WALK
 from hotfire.engines.tracks import Track, reference_track
 from hotfire.engines.walked import Walked
 from hotfire.ref.models.config import Config
