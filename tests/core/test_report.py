@@ -44,6 +44,14 @@ def test_json_comes_back_through_a_file(verdict, tmp_path):
     assert [each.name for each in path.parent.iterdir()] == ["verdict.json"]
 
 
+def test_json_has_words_for_what_is_no_number_of_its():
+    """So that any reader of JSON can read it."""
+    figures = {"worst": float("inf"), "kl": float("nan"), "all": [1.5, float("-inf")]}
+    text = report.render(Verdict(name="x", status=Status.FAILED, measurements=figures), "json")
+    tree = json.loads(text, parse_constant=pytest.fail)
+    assert tree["measurements"] == {"worst": "inf", "kl": "nan", "all": [1.5, "-inf"]}
+
+
 def test_text_ends_with_the_verdict(verdict):
     """The last line is the verdict; markup in texts stays text."""
     text = report.render(verdict, "text")

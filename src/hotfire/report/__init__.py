@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from hotfire.errors import InputError
 from hotfire.verdict import Verdict, schema
@@ -23,9 +25,18 @@ def render(verdict: Verdict, form: str) -> str:
     if form not in FORMATS:
         raise InputError(f"format {form!r} is not known; expected one of: {', '.join(FORMATS)}")
     if form == "json":
-        return json.dumps(verdict.to_json(), indent=2) + "\n"
+        return json.dumps(_finite(verdict.to_json()), indent=2, allow_nan=False) + "\n"
     renderer: Callable[[Verdict], str] = import_module(f"hotfire.report.{form}").render
     return renderer(verdict)
+
+
+def _finite(tree: Any) -> Any:
+    """The same with words for inf and nan, which JSON has no numbers for."""
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_finite(value) for value in tree]
+    return str(tree) if isinstance(tree, float) and not math.isfinite(tree) else tree
 
 
 def read(path: Path) -> Verdict:
