@@ -305,6 +305,13 @@ def test_a_near_tie_of_tokens_is_told():
     assert "the two logits of the reference are 1e-13 apart" in found.message
 
 
+def test_other_weights_show_in_the_embeddings():
+    verdict = run(f"numpy:{SMALL},seed=1", f"numpy:{SMALL}", (0,))
+    [found] = verdict.all_findings()
+    assert "; the embeddings differ already; " in found.message
+    assert "the same weights" in found.remedy
+
+
 def test_what_was_compared_before_an_interruption_is_kept():
     def interrupted(on):
         def step(word):
@@ -395,6 +402,10 @@ def test_the_command(monkeypatch):
         (["hash:", "hash:", "--ubatch", "x"], "--ubatch"),
         (["hash:", "hash:", "--ubatch", ""], "--ubatch"),
         (["hash:", "hash:n_ctx=100"], "no room"),
+        (
+            ["hash:", "hash:n_batch=100"],
+            "hash:n_batch=100 takes at most 100 tokens a call, not 600",
+        ),
         (["hash:", "hash:n_vocab=9"], "not the same model: n_vocab is 256 and 9"),
         (["numpy:probe", "native:probe,n_layers=4"], "not the same model: n_layers is 8 and 4"),
         (["hash:", "hash:", "--conditioning", "numpy:probe,n_vocab=9"], "n_vocab is 256 and 9"),

@@ -200,6 +200,18 @@ def test_a_planted_fault_is_found_and_named(fault):
     assert any(STATE_FAULTS[fault] in rule for rule in rules), rules
 
 
+@pytest.mark.parametrize(
+    ("fault", "layer"),
+    [("kv_slot_not_cleared", "3 (full_attention)"), ("copy_shares_no_state", "0 (linear")],
+)
+def test_a_walk_names_the_layer(fault, layer):
+    """Also where it takes what was left in memory, which is other memory the second time."""
+    verdict = run(f"numpy:{SMALL}", f"native:{SMALL},fault={fault}", (WALK,))
+    [found] = verdict.all_findings()
+    assert found.subject["layer"].startswith(layer)
+    assert f"hidden states part at layer {layer}" in found.message
+
+
 @pytest.mark.parametrize("fault", set(STATE_FAULTS) - {"rope_over_whole_head"})
 def test_the_machine_rings(small, fault):
     """Some interleaving finds each fault of the state, bit by bit against a lone engine."""

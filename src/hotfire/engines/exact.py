@@ -29,7 +29,15 @@ from hotfire.engines.compare import (
 from hotfire.engines.judging import verdict_of
 from hotfire.engines.leading import Led, Walker, lead, stream
 from hotfire.engines.numpy_ import NumpyEngine
-from hotfire.engines.outcome import WALK, Divergence, Exemption, Outcome, name_of
+from hotfire.engines.outcome import (
+    EMBEDDINGS,
+    HEAD,
+    WALK,
+    Divergence,
+    Exemption,
+    Outcome,
+    name_of,
+)
 from hotfire.engines.protocol import Description, Engine
 from hotfire.engines.sameness import refuse_others
 from hotfire.engines.tracks import Prompts, Track, reference_track
@@ -156,7 +164,7 @@ def _run(
         if outcome.divergence is None and compared.wrong.any():
             row = int(compared.wrong.argmax())
             found = _divergence(number, row, led, compared)
-            here = _stream(walked.engine, track, led, row, again)
+            here = _stream(walked.engine, track, led, compared, row, again)
             layer = _layer(reference, walked, track, found.pos, here)
             outcome.divergence = replace(found, layer=layer)
     after = walked.transitions
@@ -217,19 +225,18 @@ def _place(led: Led, pos: int) -> str:
 
 
 def _stream(
-    engine: Engine, track: Track, led: Led, row: int, again: Walker | None
+    engine: Engine, track: Track, led: Led, compared: Comparison, row: int, again: Walker | None
 ) -> Floats | None:
-    """The engine's residual stream at a row, [n_layers + 1, n_embd], by leading it once more.
+    """The engine's residual stream at a wrong row, [n_layers + 1, n_embd], by leading it once more.
 
-    None if it cannot tell, or if it is not led to the same logits.
+    None if it cannot tell, or if on the second walk the row is right.
     """
+    pos = led.pos[row]
     if again is None:
-        return stream(engine, track, led.calls, led.pos[row])
+        return stream(engine, track, led.calls, pos)
     once_more = again.walk(track, stream_of=row)
-    same = np.array_equal(
-        np.concatenate(once_more.logits)[row], np.concatenate(led.logits)[row], equal_nan=True
-    )
-    return once_more.stream if same else None
+    off = np.abs(np.concatenate(once_more.logits)[row] - track.logits[pos]).max()
+    return None if off <= compared.bound[row] else once_more.stream
 
 
 def _layer(reference: Engine, engine: Engine, track: Track, pos: int, got: Floats | None) -> str:
@@ -241,6 +248,6 @@ def _layer(reference: Engine, engine: Engine, track: Track, pos: int, got: Float
     enlarged = float(bounds(track, *pair)[pos] / max(relative_bound(*pair), TINY))
     layer = parting_layer(want, got, *pair, enlarged)
     if layer is None:
-        return "none, so the head"
+        return HEAD
     kinds = reference.description.layer_kinds
-    return f"{layer - 1} ({kinds[layer - 1]})" if layer else "the embeddings"
+    return f"{layer - 1} ({kinds[layer - 1]})" if layer else EMBEDDINGS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hotfire.engines.compare import COARSE, DRIFT, EXEMPT_MAX, MEANINGLESS, perplexity
-from hotfire.engines.outcome import Divergence, Exemption, Outcome
+from hotfire.engines.outcome import EMBEDDINGS, HEAD, Divergence, Exemption, Outcome
 from hotfire.engines.tracks import Track
 from hotfire.engines.walked import START
 from hotfire.verdict import Finding, Severity, Status, Verdict, judge
@@ -133,7 +133,11 @@ def _difference(outcome: Outcome, at: Divergence, reproduce: str) -> Finding:
     elif ", beside others" in at.after:
         rule += "_BESIDE_OTHERS"
     flip = "another token wins" if at.flipped else "the same token wins"
-    where = f"; hidden states part at layer {at.layer}" if at.layer else ""
+    where = {
+        "": "",
+        EMBEDDINGS: "; the embeddings differ already",
+        HEAD: "; the hidden states agree, so it is the head",
+    }.get(at.layer, f"; hidden states part at layer {at.layer}")
     return Finding(
         rule=rule,
         severity=Severity.SILENT_WRONG,
@@ -149,6 +153,8 @@ def _difference(outcome: Outcome, at: Divergence, reproduce: str) -> Finding:
 
 def _remedy(at: Divergence) -> str:
     """Where to look first."""
+    if at.layer == EMBEDDINGS:
+        return "look whether both have the same weights, and then at how tokens are looked up"
     looks = {
         "chunk to chunk": "what a chunk takes over from the one before it: convolution, S, keys",
         "prefill to decode": "what a prefill leaves: the last gate, the convolution's history",

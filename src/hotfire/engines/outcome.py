@@ -14,6 +14,9 @@ from hotfire.engines.walked import TRANSITIONS
 WALK = -1
 """Among ways to cut: a walk through all states instead of chunks of a size."""
 
+EMBEDDINGS, HEAD = "the embeddings", "none, so the head"
+"""Where hidden states part, if in no layer."""
+
 NEEDED = {
     0: ("prefill to decode", "decode to decode"),
     1: ("decode to decode",),

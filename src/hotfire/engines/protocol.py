@@ -202,8 +202,11 @@ class Engine(Protocol):
     ) -> None: ...
 
 
-_COLUMNS = {"token": np.integer, "pos": np.integer, "seq_id": np.integer, "logits": np.bool_}
-"""Of a batch: the kind of their values."""
+_COLUMNS = {
+    **dict.fromkeys(("token", "pos", "seq_id"), ("integers", "iu")),
+    "logits": ("bool", "b"),
+}
+"""Of a batch: what their values are, and numpy's letters for it."""
 
 
 def check_batch(
@@ -222,15 +225,16 @@ def check_batch(
     Raises:
         InputError: naming the first thing that is wrong.
     """
-    for name, kind in _COLUMNS.items():
+    n = np.size(batch.token)
+    for name, (kind, letters) in _COLUMNS.items():
         given = getattr(batch, name)
-        if not isinstance(given, np.ndarray) or given.shape != (np.size(batch.token),):
+        if not isinstance(given, np.ndarray) or given.shape != (n,):
             raise InputError(
                 f"batch.{name} has shape {list(np.shape(given))}; expected an array, as long as "
                 f"token, which has shape {list(np.shape(batch.token))}"
             )
-        if not np.issubdtype(given.dtype, kind):
-            raise InputError(f"batch.{name} is of {given.dtype}; expected {kind.__name__}")
+        if given.dtype.kind not in letters:
+            raise InputError(f"batch.{name} is of {given.dtype}; expected {kind}")
     if not 1 <= len(batch) <= description.n_batch:
         raise InputError(f"a batch of {len(batch)} tokens; expected 1 to {description.n_batch}")
     for name, values, most in (

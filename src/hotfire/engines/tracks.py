@@ -71,9 +71,15 @@ def decode(engine: Engine, spans: Sequence[Span] | Batch, *, hidden: bool = Fals
     """A decode that must succeed.
 
     Raises:
-        InputError: if a sequence lacks room.
+        InputError: if a sequence lacks room, or the batch is too long.
     """
     batch = spans if isinstance(spans, Batch) else Batch.of(spans, hidden=hidden)
+    most = engine.description.n_batch
+    if len(batch) > most:
+        raise InputError(
+            f"{engine.description.name} takes at most {most} tokens a call, not {len(batch)}; give "
+            "it another n_batch, or ask for shorter prompts or smaller pieces"
+        )
     rows = engine.decode(batch)
     if rows.status is not Status.OK:
         longest = int(batch.pos.max()) + 1
