@@ -269,7 +269,8 @@ HOTFIRE_API hotfire_status hotfire_engine_seq_save(hotfire_engine *engine, int32
                                                    void *saved, uint64_t size, uint64_t *needed);
 
 /*! hotfire_engine_seq_restore() : makes a sequence, whatever it was, what was saved of the same
- *  model with the same kv_type; bytes that are anything else give INVALID_ARGUMENT. */
+ *  model with the same kv_type; bytes that are anything else give INVALID_ARGUMENT. What was saved
+ *  on another instruction set or in fast arithmetic is taken, and later rows follow from it. */
 HOTFIRE_API hotfire_status hotfire_engine_seq_restore(hotfire_engine *engine, int32_t seq_id,
                                                       const void *saved, uint64_t size);
 

@@ -144,6 +144,22 @@ def test_impossible_batches_do_nothing(engine, fresh, batch, says):
     assert near(feed(engine, 0, 0, tokens(4)), feed(fresh, 0, 0, tokens(4)))
 
 
+@pytest.mark.parametrize("kind", ["hash", "numpy", "native", "transformers"])
+def test_a_state_of_other_weights_is_refused(kind):
+    """Though every size is the same."""
+    if kind == "transformers":
+        pytest.importorskip("transformers")
+    model = f"{kind}:{'n_vocab=128' if kind == 'hash' else PROBE}"
+    with open_engine(model) as engine, open_engine(f"{model},seed=1") as other:
+        feed(engine, 0, 0, tokens(5))
+        want = feed(other, 0, 0, tokens(9))
+        assert other.seq_remove(0)
+        feed(other, 0, 0, tokens(5))
+        with pytest.raises(InputError, match="another"):
+            other.seq_restore(0, engine.seq_save(0))
+        assert np.abs(feed(other, 0, 5, tokens(9)[5:]) - want[5:]).max() < 1e-4
+
+
 @pytest.mark.parametrize("seq_id", [-1, 16, 2**40])
 def test_sequences_that_are_none_are_refused(engine, seq_id):
     """By each call that names one."""

@@ -215,14 +215,19 @@ class LibllamaEngine(Closing):
         room = ffi.new("uint8_t[]", max(1, size))
         written = lib.llama_state_seq_get_data(self._context, room, size, seq_id)
         state = bytes(ffi.buffer(room, written))
-        return HEAD.pack(self._n_past.get(seq_id, 0), hashlib.sha256(state).digest()) + state
+        return HEAD.pack(self._n_past.get(seq_id, 0), self._seal(state)) + state
+
+    def _seal(self, state: bytes) -> bytes:
+        """A digest of a saved state and of the model and cache that it is for."""
+        own = ",".join(self._description.scope.get(name, "") for name in ("weights", "kv"))
+        return hashlib.sha256(own.encode() + state).digest()
 
     def seq_restore(self, seq_id: int, saved: bytes) -> None:
         self._check_seq(seq_id)
         state = saved[HEAD.size :]
         n_past, sha = HEAD.unpack(saved[: HEAD.size]) if len(saved) >= HEAD.size else (0, b"")
-        if hashlib.sha256(state).digest() != sha or n_past > self._description.n_ctx:
-            raise InputError("these bytes are no saved state of libllama")
+        if self._seal(state) != sha or n_past > self._description.n_ctx:
+            raise InputError("these bytes are no saved state of libllama with this model and cache")
         lib, before = self._b.lib, self._n_past.get(seq_id, 0)
         lib.llama_memory_seq_rm(self._memory, seq_id, -1, -1)
         self._n_past[seq_id] = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -102,15 +101,12 @@ class NumpyEngine(Sequential[State]):
         return Step(out.state, out.logits, out.hidden, margin)
 
     def dump(self, held: Held[State]) -> bytes:
-        head = json.dumps(held.tokens).encode()
+        head = self.head_of(held)
         return struct.pack("<Q", len(head)) + head + states.to_bytes(held.state)
 
     def load(self, saved: bytes) -> Held[State]:
         length = int.from_bytes(saved[:8], "little")
-        try:
-            tokens = [int(token) for token in json.loads(saved[8 : 8 + length])]
-        except (ValueError, TypeError) as error:
-            raise InputError(f"these bytes are no saved state: {error}") from None
+        tokens = self.tokens_of(saved[8 : 8 + length])
         state = states.from_bytes(self.model.config, saved[8 + length :])
         if state.n_past != len(tokens):
             raise InputError("these bytes are no saved state: tokens and state differ in length")

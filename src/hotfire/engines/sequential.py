@@ -7,6 +7,7 @@ tokens since: obvious, slow, and right.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -81,6 +82,27 @@ class Sequential(Closing, ABC, Generic[S]):
     @abstractmethod
     def load(self, saved: bytes) -> Held[S]:
         """The inverse of `dump`; raises InputError for other bytes."""
+
+    def head_of(self, held: Held[S]) -> bytes:
+        """What a sequence's bytes may begin with: its tokens, and whose they are."""
+        head = {"weights": self._description.scope.get("weights"), "tokens": held.tokens}
+        return json.dumps(head).encode()
+
+    def tokens_of(self, head: bytes) -> list[int]:
+        """The inverse of `head_of`.
+
+        Raises:
+            InputError: if it is none, or of other weights.
+        """
+        try:
+            tree = json.loads(head)
+            weights, tokens = tree["weights"], [int(token) for token in tree["tokens"]]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InputError(f"these bytes are no saved state: {error}") from None
+        known = all(0 <= token < self._description.n_vocab for token in tokens)
+        if weights != self._description.scope.get("weights") or not known:
+            raise InputError("these bytes are the state of another model")
+        return tokens
 
     @property
     def description(self) -> Description:
