@@ -1,9 +1,11 @@
 """Operand memory shared with the process that runs kernels, between inaccessible pages.
 
-One anonymous file holds `N_SLOTS` slots. A slot is a guard page, `capacity` bytes, a guard page.
-The parent maps the file plainly and fills operands in; the process that runs kernels maps it with
-the guard pages inaccessible, so that one byte past an operand's end (placed "end") or before its
-start (placed "start") faults. On the open side lies a pad of 0xFF, NaN in every float format.
+One anonymous file holds `N_SLOTS` slots. A slot is a guard, `capacity` bytes, a guard. The parent
+maps the file plainly and fills operands in; the process that runs kernels maps it with the guards
+inaccessible, so that one byte past an operand's end (placed "end") or before its start (placed
+"start") faults, and so does a stride that is wrong by megabytes: a guard is wider than a slot. The
+file is sparse, so guards cost nothing. On the open side lies a pad of 0xFF, NaN in every float
+format.
 Placed "shifted" it lies one element past the page's start, as little aligned as it may be: rows of
 whole vectors would else always be aligned to a vector.
 """
@@ -21,6 +23,9 @@ from hotfire.errors import InputError, WorkerError
 from hotfire.ref.formats import Bytes
 
 PAGE = mmap.PAGESIZE
+GUARD = 1 << 24
+"""Inaccessible bytes on either side of a slot."""
+
 N_SLOTS = 16
 PAD = 512
 """Bytes of pad that are written and checked on the open side of an operand."""
@@ -63,7 +68,7 @@ class Arena:
                 f"operand {slot} of {n_bytes} bytes does not fit {N_SLOTS} slots of "
                 f"{self.capacity - PAD} bytes; use a smaller case"
             )
-        first = slot * slot_size(self.capacity) + PAGE
+        first = slot * slot_size(self.capacity) + GUARD
         offsets = {"end": self.capacity - n_bytes, "start": 0, "shifted": alignment}
         return Placement(slot, first + offsets[side], n_bytes)
 
@@ -73,7 +78,7 @@ class Arena:
 
     def pad(self, place: Placement) -> Bytes:
         """The pad on the operand's open side."""
-        first = place.slot * slot_size(self.capacity) + PAGE
+        first = place.slot * slot_size(self.capacity) + GUARD
         if place.offset - first < PAD:
             after = place.offset + place.n_bytes
             return self.bytes[after : after + PAD]
@@ -85,8 +90,8 @@ class Arena:
 
 
 def slot_size(capacity: int) -> int:
-    """Bytes from one slot's first guard page to the next slot's."""
-    return capacity + 2 * PAGE
+    """Bytes from one slot's first guard to the next slot's."""
+    return capacity + 2 * GUARD
 
 
 def map_guarded(fd: int, capacity: int) -> int:
@@ -105,7 +110,7 @@ def map_guarded(fd: int, capacity: int) -> int:
         raise WorkerError(f"mmap of {size} bytes failed: {os.strerror(ctypes.get_errno())}")
     for slot in range(N_SLOTS):
         first = base + slot * slot_size(capacity)
-        for guard in (first, first + PAGE + capacity):
-            if libc.mprotect(guard, PAGE, 0):
+        for guard in (first, first + GUARD + capacity):
+            if libc.mprotect(guard, GUARD, 0):
                 raise WorkerError(f"mprotect failed: {os.strerror(ctypes.get_errno())}")
     return int(base)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from hotfire.props import mistakes
-from hotfire.props.case import Case, Inputs, decoded, draw_inputs, draw_others
-from hotfire.props.compare import check, right_of, same
+from hotfire.props.case import SIDES, Case, Inputs, decoded, draw_inputs, draw_others
+from hotfire.props.compare import check, right_of, same, same_each_time
 from hotfire.props.execute import Broken, Subject, execute, execute_mistake, workspace_left
 from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Axis, Operand
@@ -69,12 +69,32 @@ def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
     operation = subject.operation
     inputs = draw_inputs(operation, case)
     other = draw_others(operation, case)
-    clean = execute(subject, case, inputs.stored, inputs.scalars)
     left = execute(subject, case, other.stored, other.scalars) | workspace_left(subject, case)
-    got = execute(subject, case, inputs.stored, inputs.scalars, leftovers=left)
-    for each in operation.outputs:
-        same(rule, each, got[each.name], clean[each.name], "the result in poisoned memory")
+    got, _ = same_each_time(
+        rule,
+        subject,
+        lambda: execute(subject, case, inputs.stored, inputs.scalars, leftovers=left),
+        lambda: execute(subject, case, inputs.stored, inputs.scalars),
+        "the result in poisoned memory",
+    )
     return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
+
+
+def earlier_calls_leave_no_trace(subject: Subject, case: Case) -> bool:
+    """Calls of the same sizes are right whatever came before: on other contents with other scalars
+    in the same memory, then elsewhere. A kernel that keeps a plan or a captured graph must not keep
+    pointers, lengths, ids or scalars of the call that it was made for.
+    """
+    rule = "earlier_calls_leave_no_trace"
+    first = draw_inputs(subject.operation, case)
+    other = draw_others(subject.operation, case)
+    elsewhere = replace(case, side=SIDES[(SIDES.index(case.side) + 1) % len(SIDES)])
+    right = {id(each): right_of(subject, each, case) for each in (first, other)}
+    proved = False
+    for where, inputs in ((case, first), (case, other), (elsewhere, first), (elsewhere, other)):
+        got = execute(subject, where, inputs.stored, inputs.scalars)
+        proved |= check(rule, subject, got, right[id(inputs)], before=inputs.stored)
+    return proved
 
 
 def neutral_tail_is_invisible(subject: Subject, case: Case) -> bool:

@@ -93,9 +93,13 @@ def draw_inputs(operation: Operation, case: Case) -> Inputs:
 
 
 def draw_others(operation: Operation, case: Case) -> Inputs:
-    """Inputs of the same sizes and other contents."""
+    """Inputs of the same sizes, with other contents and other scalars."""
     fill = "normal" if case.fill.startswith(FILES) else case.fill
-    return draw_inputs(operation, replace(case, fill=fill, seed=case.seed ^ 1))
+    scalars = {
+        each.name: next((s for s in each.samples if s != case.scalars[each.name]), each.samples[0])
+        for each in operation.scalars
+    }
+    return draw_inputs(operation, replace(case, fill=fill, seed=case.seed ^ 1, scalars=scalars))
 
 
 def _from_file(operation: Operation, case: Case) -> Inputs:

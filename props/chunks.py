@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from hotfire.props.case import Case, Inputs, decoded, draw_inputs, draw_others
-from hotfire.props.compare import check, right_of, same
+from hotfire.props.compare import check, right_of, same, same_each_time
 from hotfire.props.execute import Broken, Subject, execute
 from hotfire.props.parts import pool_owners, put, take, whole_bytes, whole_numbers
 from hotfire.ref.formats import Bytes, Integers
@@ -109,11 +109,13 @@ def rollback_leaves_nothing(subject: Subject, case: Case) -> bool:
             states = {name: got[name] for name in states}
             at = end
 
-    straight = in_chunks(subject, case, inputs, ends)
-    after = in_chunks(subject, case, inputs, ends, before=draft)
-    for each in operation.outputs:
-        what = f"a run without the draft of tokens {history} up to {taken_back[-1]}"
-        same(rule, each, after[each.name], straight[each.name], what)
+    after, _ = same_each_time(
+        rule,
+        subject,
+        lambda: in_chunks(subject, case, inputs, ends, before=draft),
+        lambda: in_chunks(subject, case, inputs, ends),
+        f"a run without the draft of tokens {history} up to {taken_back[-1]}",
+    )
     return check(rule, subject, after, right_of(subject, inputs, case), before=inputs.stored)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,13 @@ from hotfire.ref.operation import Operand, Values, evaluate
 MEAGRE = 0.9
 """A comparison in which this share of elements proves nothing is meagre."""
 
+N_REPEATS = 8
+"""Runs that must give the same bytes again before a kernel is said to repeat itself."""
+
 Mask = NDArray[np.bool_]
+
+Results = Callable[[], Mapping[str, Bytes]]
+"""Runs a kernel and gives the bytes of its outputs."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,37 @@ def same(rule: str, operand: Operand, got: Bytes, want: Bytes, what: str) -> Non
     if not np.array_equal(got, want):
         n_wrong = np.count_nonzero(got != want)
         raise Broken(rule, f"{operand.name}: {n_wrong} bytes of {got.size} differ from {what}")
+
+
+def same_each_time(
+    rule: str, subject: Subject, got: Results, want: Results, what: str
+) -> tuple[Mapping[str, Bytes], Mapping[str, Bytes]]:
+    """Asks two ways to run a kernel for equal bytes; where they differ and the kernel promises
+    nothing of bits, only if each way gives its own bytes again: sums by atomic additions do not.
+
+    Args:
+        rule: the property that is at stake.
+        subject: the kernel.
+        got, want: run it either way.
+        what: `want`, in words.
+
+    Returns:
+        What came either way.
+    """
+    outputs = subject.operation.outputs
+
+    def alike(one: Mapping[str, Bytes], other: Mapping[str, Bytes]) -> bool:
+        return all(np.array_equal(one[each.name], other[each.name]) for each in outputs)
+
+    theirs, mine = want(), got()
+    promised = subject.kernel.row_invariant or subject.kernel.batch_invariant
+    repeats = promised or (
+        not alike(mine, theirs)
+        and all(alike(mine, got()) and alike(theirs, want()) for _ in range(N_REPEATS))
+    )
+    for each in outputs if repeats else ():
+        same(rule, each, mine[each.name], theirs[each.name], what)
+    return mine, theirs
 
 
 def _within(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hotfire.props.arena import PAD, PAD_BYTE, Placement
+from hotfire.props.arena import GUARD, PAD_BYTE, Placement
 from hotfire.props.case import Case
 from hotfire.props.mistakes import Mistake
 from hotfire.props.runner import KernelInfo, Outcome, Runner
@@ -54,7 +54,16 @@ class Broken(Exception):
 
 
 class Unusable(Exception):
-    """The adapter or the library would not run a valid case; not the kernel's arithmetic."""
+    """The adapter or the library would not run a valid case; not the kernel's arithmetic.
+
+    Args:
+        message: its words.
+        case: which, if known.
+    """
+
+    def __init__(self, message: str, case: Case | None = None) -> None:
+        super().__init__(message)
+        self.case = case
 
 
 @dataclass(frozen=True)
@@ -236,6 +245,8 @@ def _check_survived(subject: Subject, places: Mapping[str, Placement], outcome: 
             severity=Severity.MEMORY_UNSAFE,
             stack=outcome.stack,
         )
+    if outcome.kind == "ended":
+        raise Broken("returns", outcome.message, status=Status.CRASHED)
     if outcome.kind == "hung":
         raise Broken("returns", outcome.message, status=Status.HUNG, stack=outcome.stack)
 
@@ -246,14 +257,16 @@ def _touched(subject: Subject, places: Mapping[str, Placement], message: str) ->
     if not match or match[1] not in ("SIGSEGV", "SIGBUS"):
         return message
     offset = int(match[2], 16) - subject.runner.crashed_base
+    near: list[tuple[int, str]] = []
     for name, place in places.items():
         after = offset - place.offset - place.n_bytes
         before = place.offset - offset
-        if 0 <= after < PAD:
-            return f"{match[1]}: {match[3]} {after} bytes past the end of {name}"
-        if 0 < before <= PAD:
-            return f"{match[1]}: {match[3]} {before} bytes before {name}"
-    return f"{match[1]}: {match[3]} at 0x{match[2]}, far from every operand"
+        if 0 <= after < GUARD:
+            near.append((after, f"{after} bytes past the end of {name}"))
+        if 0 < before <= GUARD:
+            near.append((before, f"{before} bytes before {name}"))
+    where = min(near)[1] if near else f"at 0x{match[2]}, far from every operand"
+    return f"{match[1]}: {match[3]} {where}"
 
 
 def _check_untouched(

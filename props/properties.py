@@ -8,12 +8,14 @@ from its spec, never from its name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import combinations
 
 from hotfire.errors import InputError
 from hotfire.props.basics import (
     agrees_with_reference,
     cuts_are_invisible,
+    earlier_calls_leave_no_trace,
     exact_on_designed_inputs,
     holds_at_length,
     leftovers_are_never_read,
@@ -33,7 +35,13 @@ from hotfire.props.fills import RANDOM_FILLS
 from hotfire.props.neighbours import neighbours_are_invisible, padding_is_invisible
 from hotfire.props.noise import noise_is_the_quantisers
 from hotfire.props.parts import divisions
-from hotfire.props.strategies import Cases, cases, landmark, long_cases, mistaken_cases
+from hotfire.props.strategies import Cases, cases, fits, landmark, long_cases, mistaken_cases
+
+RAGGED = tuple(2 * chunk + rest for chunk in (16, 32, 64) for rest in (-1, 0, 1, 2))
+"""Lengths of a sequence whose last chunk is full, all but full or nearly empty."""
+
+N_POOLS = 8
+"""Draws of a pool at each of its long sizes."""
 
 SLOW = "slow"
 """The own fill of an operation with gates: every half-life at its longest."""
@@ -87,11 +95,34 @@ def _long(subject: Subject) -> Cases:
 
 
 def _each_length(subject: Subject) -> list[Case]:
-    """Designed inputs at every long size, and more draws of the longest, which may hold others."""
+    """Designed inputs where one axis is long, where two are, and in more draws of pools, in which
+    sequences have other lengths.
+    """
     operation = subject.operation
-    pairs = [(axis.name, size) for axis in operation.axes for size in axis.long]
-    cases = [landmark(operation, {name: size}, "exact") for name, size in pairs]
-    return cases + [replace(cases[-1], seed=seed) for seed in range(1, 8)]
+    told = operation.sequences
+    pools = told.ranges if told else {}
+    able = [axis for axis in operation.axes if axis.long]
+    wanted = [
+        ({axis.name: size}, fill, seed)
+        for axis in able
+        for size in axis.long
+        for fill, n_seeds in (("exact", N_POOLS if axis.name in pools else 1), ("normal", 1))
+        for seed in range(n_seeds)
+    ]
+    wanted += [
+        ({a.name: a.long[0], b.name: b.long[0]}, "exact", 0) for a, b in combinations(able, 2)
+    ]
+    if told is not None and told.has_state:
+        wanted += [
+            ({told.tokens: n_tokens, told.seqs: 1}, fill, 0)
+            for n_tokens in RAGGED
+            for fill in ("exact", "normal")
+        ]
+    return [
+        landmark(operation, sizes, fill, seed)
+        for sizes, fill, seed in wanted
+        if fits(operation, sizes)
+    ]
 
 
 def _long_sequence(fill: str, n_cases: int) -> Callable[[Subject], list[Case]]:
@@ -133,6 +164,7 @@ PROPERTIES = (
         share=0.5,
     ),
     Property(leftovers_are_never_read, _plain, smallest=1, share=0.2),
+    Property(earlier_calls_leave_no_trace, _plain, smallest=1, share=0.2),
     Property(
         neutral_tail_is_invisible,
         _plain,

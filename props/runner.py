@@ -52,7 +52,7 @@ class Outcome:
 
     Args:
         kind: "ok", "refused" (the library's own status), "faulted" (the device's own report, a
-            rule and words), "error" (of the adapter), "crashed", "hung".
+            rule and words), "error" (of the adapter), "crashed", "ended" (exit was called), "hung".
         message: the library's words, or the signal and what was touched.
         stack: native frames, innermost first, where it crashed or hung.
     """
@@ -87,7 +87,9 @@ class Runner:
         fds = (theirs.fileno(), self.arena.fd, self._report.fileno())
         words = [provider, *map(str, fds), str(self.arena.capacity)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hotfire.props.worker", *words], pass_fds=fds
+            [sys.executable, "-m", "hotfire.props.worker", *words],
+            pass_fds=fds,
+            stdout=2,  # what a library prints must not get into a verdict
         )
         theirs.close()
         self._connection = Connection(ours.detach())
@@ -142,10 +144,25 @@ class Runner:
             return self._hung()
         if answer[0] == "died":
             return self._crashed(int(answer[1]))
+        if answer[0] == "ended":
+            self._await_ready()
+            return Outcome("ended", f"the kernel ended its process with exit code {answer[1]}")
         if answer[0] == "lost":
             self._await_ready()
             return Outcome("faulted", answer[1])
         return Outcome(*answer)
+
+    def renew(self) -> None:
+        """Ends the process that runs kernels and starts another, as a new command would have it."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._await_death()
+        self._await_ready()
+
+    def _await_death(self) -> None:
+        """Waits until the process that was killed is gone; what it still said is left out."""
+        answer = self._receive(LOAD_SECONDS)
+        while answer is not None and answer[0] != "died":
+            answer = self._receive(LOAD_SECONDS)
 
     def _receive(self, seconds: float) -> Any:
         """The next message, or None when none came in time."""
@@ -175,9 +192,7 @@ class Runner:
         self._connection.poll(0.2)
         _, stack = self._read_report()
         os.kill(self.pid, signal.SIGKILL)
-        answer = self._receive(LOAD_SECONDS)
-        while answer is not None and answer[0] != "died":
-            answer = self._receive(LOAD_SECONDS)
+        self._await_death()
         self._report.seek(0)
         self._report.truncate()
         self._await_ready()

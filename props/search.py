@@ -17,7 +17,7 @@ from hotfire.props.ledger import Known, Ledger
 from hotfire.props.properties import PROPERTIES, Property
 from hotfire.props.runner import KernelInfo, Runner
 from hotfire.props.shrink import shrink
-from hotfire.ref.registry import operation, operations
+from hotfire.ref.registry import operation
 from hotfire.verdict import Finding, Severity, Status, Verdict, worst
 
 PROFILES = {"quick": 100, "full": 1000}
@@ -25,6 +25,9 @@ PROFILES = {"quick": 100, "full": 1000}
 
 MAX_HANGS = 3
 """Hangs after which a search stops shrinking: each costs the whole time-out."""
+
+N_AGAIN = 4
+"""Runs in a fresh process before a failure is said not to come again."""
 
 MEAGRE_SHARE = 0.5
 """If more cases than this prove nothing, the verdict is mistrusted."""
@@ -47,6 +50,8 @@ class Search:
         n_cases: cases run, shrinking included.
         n_to_failure: cases up to and including the first failure.
         n_meagre: cases that proved nothing.
+        doubt: why the case alone may not fail again, or "".
+        options: of a command that searches again.
         shapes: the sizes that were drawn.
     """
 
@@ -56,6 +61,8 @@ class Search:
     n_to_failure: int = 0
     n_meagre: int = 0
     n_hangs: int = 0
+    doubt: str = ""
+    options: str = ""
     shapes: set[tuple[int, ...]] = field(default_factory=set)
 
     def run(self, subject: Subject, stated: Property, case: Case) -> None:
@@ -65,6 +72,8 @@ class Search:
         try:
             if not stated.holds(subject, case):
                 self.n_meagre += 1
+        except Unusable as error:
+            raise Unusable(str(error), case) from error
         except Broken as broken:
             self.n_to_failure = self.n_to_failure or self.n_cases
             self.broken, self.case = broken, case
@@ -82,7 +91,8 @@ def search(
     rng = random.Random(f"{seed} {stated.name}")  # noqa: S311 - a draw, not a secret
     draw = stated.cases(subject)
     first = stated.first(subject)
-    n_drawn = max(1, round(max_examples * stated.share)) - len(first)
+    n_examples = max(1, round(max_examples * stated.share))
+    n_drawn = max(n_examples - len(first), n_examples // 2)
     try:
         for case in chain(first, (draw(rng) for _ in range(n_drawn))):
             found.run(subject, stated, case)
@@ -113,6 +123,27 @@ def _make_small(subject: Subject, stated: Property, found: Search, status: Statu
     with suppress(_Enough):
         shrink(subject.operation, found.case, stated.smallest, fails)
     found.broken, found.case = best
+    if status is not Status.HUNG:
+        found.doubt = _doubt(subject, stated, found.case)
+
+
+def _doubt(subject: Subject, stated: Property, case: Case) -> str:
+    """What is to be said where a failure does not come again in a process of its own."""
+    subject.runner.renew()
+    n_failed = 0
+    for run in range(N_AGAIN):
+        try:
+            stated.holds(subject, case)
+        except Broken:
+            n_failed += 1
+            if run == 0:
+                return ""
+    if n_failed:
+        return f"flaky: in a fresh process {n_failed} of {N_AGAIN} runs of this case fail"
+    return (
+        f"not reproduced: {N_AGAIN} runs of this case in a fresh process are right; what earlier "
+        "calls left behind decides, or chance"
+    )
 
 
 def kernels_of(
@@ -121,15 +152,20 @@ def kernels_of(
     """The worker's kernels of these operations, all if none are named.
 
     Raises:
-        InputError: if an operation is not known, or nothing matches.
+        InputError: if an operation is not known, asked for or offered, if two kernels have the same
+            name, or nothing matches.
     """
     wanted = [operation(name).name for name in names]
+    for kernel in runner.kernels:
+        operation(kernel.operation)
+    pairs = [(kernel.operation, kernel.variant) for kernel in runner.kernels]
+    twice = sorted({"/".join(pair) for pair in pairs if pairs.count(pair) > 1})
+    if twice:
+        raise InputError(f"{runner.provider} offers {', '.join(twice)} twice; name their variants")
     matching = [
         kernel
         for kernel in runner.kernels
-        if kernel.operation in operations()
-        and (not wanted or kernel.operation in wanted)
-        and variant in (None, kernel.variant)
+        if (not wanted or kernel.operation in wanted) and variant in (None, kernel.variant)
     ]
     if not matching:
         offered = sorted({f"{each.operation}/{each.variant}" for each in runner.kernels})
@@ -162,7 +198,8 @@ def check_kernel(
         ledger: of known failures.
     """
     name = f"{runner.provider} {kernel.operation} {kernel.variant}"
-    reproduce = _command(runner, kernel, f"--profile {profile} --seed {seed}")
+    options = f"--profile {profile} --seed {seed}"
+    reproduce = _command(runner, kernel, options)
     if kernel.unavailable:
         return Verdict(
             name=name,
@@ -180,9 +217,10 @@ def check_kernel(
             if known and not known.launch:
                 continue
             try:
-                searches[stated.name] = search(subject, stated, PROFILES[profile], seed)
+                found = search(subject, stated, PROFILES[profile], seed)
+                searches[stated.name] = replace(found, options=options)
             except Unusable as error:
-                raise InputError(f"{name}: the adapter failed: {error}") from error
+                raise _adapter_failed(name, runner, kernel, error) from error
             on_case()
     verdict = _verdict(name, runner, kernel, searches, ledger)
     seconds = round(time.monotonic() - start, 3)
@@ -196,6 +234,7 @@ def check_case(runner: Runner, kernel: KernelInfo, text: str, only: str | None =
     subject = Subject(runner, kernel, operation(kernel.operation))
     case = parse(subject.operation, text)
     searches: dict[str, Search] = {}
+    name = f"{runner.provider} {kernel.operation} {kernel.variant}"
     for stated in PROPERTIES:
         if not stated.applies(subject) or not _speaks_of(stated, case, only):
             continue
@@ -205,12 +244,17 @@ def check_case(runner: Runner, kernel: KernelInfo, text: str, only: str | None =
         except Broken:
             pass
         except Unusable as error:
-            raise InputError(f"{kernel.operation}: the adapter failed: {error}") from error
-    name = f"{runner.provider} {kernel.operation} {kernel.variant}"
+            raise _adapter_failed(name, runner, kernel, error) from error
     return replace(
         _verdict(name, runner, kernel, searches),
         reproduce=_command(runner, kernel, f"--case {shlex.quote(text)}"),
     )
+
+
+def _adapter_failed(name: str, runner: Runner, kernel: KernelInfo, error: Unusable) -> InputError:
+    """The adapter's own error, with the line that shows it again."""
+    line = _command(runner, kernel, f"--case {shlex.quote(str(error.case))}")
+    return InputError(f"{name}: the adapter failed: {error}\n  reproduce: {line}")
 
 
 def _speaks_of(stated: Property, case: Case, only: str | None) -> bool:
@@ -293,12 +337,18 @@ def _finding(runner: Runner, kernel: KernelInfo, stated: str, found: Search) -> 
     if found.broken.stack:
         message += "\n" + "\n".join(f"    {frame}" for frame in found.broken.stack)
     case = str(found.case)
+    remedy = "run the line below; the case is as small as the search could make it"
+    again = f"--property {stated} --case {shlex.quote(case)}"
+    if found.doubt:
+        message += f"\n    {found.doubt}"
+        remedy = "run the whole search again, as the line below does: the case alone may pass"
+        again = f"--property {stated} {found.options}"
     return Finding(
         rule=found.broken.rule,
         severity=found.broken.severity,
         message=message,
-        remedy="run the line below; the case is as small as the search could make it",
-        reproduce=_command(runner, kernel, f"--property {stated} --case {shlex.quote(case)}"),
+        remedy=remedy,
+        reproduce=_command(runner, kernel, again),
         subject={
             "operation": kernel.operation,
             "provider": runner.provider,

@@ -84,8 +84,9 @@ def long_cases(operation: Operation, fills: tuple[str, ...]) -> Cases:
             if other.name not in sizes:
                 room = min(_room(operation, other, sizes, MAX_LONG_VALUES), 4 * other.multiple_of)
                 room = max(room, other.least)
-                least = 1 if operation.along(other.name) else 0
-                sizes[other.name] = _size(rng, other, least, room)
+                needed = _needed(operation, other, sizes)
+                least = max(1 if operation.along(other.name) else 0, needed // other.multiple_of)
+                sizes[other.name] = _size(rng, other, least, max(room, 2 * needed))
         return replace(case, sizes={each.name: sizes[each.name] for each in operation.axes})
 
     return draw
@@ -94,21 +95,40 @@ def long_cases(operation: Operation, fills: tuple[str, ...]) -> Cases:
 def landmark(
     operation: Operation, sizes: Mapping[str, int], fill: str = "normal", seed: int = 0
 ) -> Case:
-    """The case with these sizes, each other axis at the middle of its edges if there is room."""
+    """The case with these sizes, each other axis at the middle of its edges if there is room; an
+    axis that only cuts the work at another edge for each seed.
+    """
     known = dict(sizes)
     for axis in operation.axes:
         if axis.name not in known:
             step = axis.multiple_of
             room = _room(operation, axis, known, MAX_LONG_VALUES, MAX_LANDMARK_WORK)
             room = 0 if axis.gap else room
-            size = min(axis.edges[len(axis.edges) // 2], room) // step * step
-            known[axis.name] = max(size, axis.least, step if operation.along(axis.name) else 0)
+            middle = len(axis.edges) // 2 + (seed if axis.cut else 0)
+            size = min(axis.edges[middle % len(axis.edges)], room) // step * step
+            least = max(axis.least, _needed(operation, axis, known))
+            known[axis.name] = max(size, least, step if operation.along(axis.name) else 0)
     return Case(
         sizes={axis.name: known[axis.name] for axis in operation.axes},
         scalars={each.name: each.samples[0] for each in operation.scalars},
         fill=fill,
         seed=seed,
     )
+
+
+def _needed(operation: Operation, axis: Axis, sizes: Mapping[str, int]) -> int:
+    """What an axis must be at least, as others that are known may not exceed it."""
+    return max(
+        (sizes.get(each.name, 0) for each in operation.axes if each.most == axis.name), default=0
+    )
+
+
+def fits(operation: Operation, sizes: Mapping[str, int]) -> bool:
+    """Whether a case with these sizes has room for every operand and for the reference's work."""
+    least = {each.name: max(1, each.least, each.multiple_of) for each in operation.axes}
+    least |= sizes
+    values = [math.prod(each.shape(least)) for each in operation.operands]
+    return max(values) <= MAX_LONG_VALUES and math.prod(sizes.values()) <= MAX_LANDMARK_WORK
 
 
 def mistaken_cases(operation: Operation) -> Cases:
@@ -121,7 +141,10 @@ def mistaken_cases(operation: Operation) -> Cases:
         name = rng.choice(names)
         # One element is enough for a pointer to be wrong; an overlap needs two.
         alone = name.startswith(("null", "misaligned")) and rng.random() < 0.5
-        return replace((least if alone else valid)(rng), in_place=False, side="end", mistake=name)
+        case = (least if alone else valid)(rng)
+        if alone and not all(math.prod(each.shape(case.sizes)) for each in operation.operands):
+            case = valid(rng)  # an operand without elements may lie anywhere
+        return replace(case, in_place=False, side="end", mistake=name)
 
     return draw
 
@@ -156,7 +179,7 @@ def _room(
 
 
 def _size(rng: Random, axis: Axis, smallest: int, room: int) -> int:
-    """One valid size: an edge, its neighbour, or a small one."""
+    """One valid size: an edge, its neighbour, a small one, or any up to the last edge."""
     step = axis.multiple_of
     least = max(smallest, -(-axis.least // step))
     if axis.most:
@@ -170,4 +193,7 @@ def _size(rng: Random, axis: Axis, smallest: int, room: int) -> int:
     ]
     if near and rng.random() < 0.5:
         return rng.choice(near) * step
+    between = min(most, max(axis.edges) // step)
+    if between > least and rng.random() < 0.2:
+        return round(math.exp(rng.uniform(math.log(max(1, least)), math.log(between)))) * step
     return rng.randint(least, min(most, max(least, 4, 40 // step))) * step

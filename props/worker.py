@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib.resources import as_file, files
@@ -37,16 +38,21 @@ def main(name: str, socket_fd: int, arena_fd: int, report_fd: int, capacity: int
     while True:
         runner = os.fork()
         if runner == 0:
-            code = 0
+            code = 1
             try:
                 code = _run(provider, connection, arena_fd, report_fd, capacity)
+            except Exception:  # say, a kernel closed our socket: its words are all that is left
+                traceback.print_exc()
             finally:
                 os._exit(code)
         _, status = os.waitpid(runner, 0)
         if os.WIFSIGNALED(status):
             connection.send(("died", os.WTERMSIG(status)))
         elif os.WEXITSTATUS(status) != LOST:
-            return
+            try:
+                connection.send(("ended", os.WEXITSTATUS(status)))
+            except OSError:  # the other end closed, which is what ends a runner as a rule
+                return
 
 
 def _described(provider: Provider) -> list[dict[str, str | bool]]:
@@ -63,7 +69,8 @@ def _run(
     if guard.hotfire_guard_install(report_fd):
         raise WorkerError("the signal handlers could not be installed")
     base = map_guarded(arena_fd, capacity)
-    connection.send(("ready", os.getpid(), base))
+    own = os.getpid()
+    connection.send(("ready", own, base))
     while True:
         try:
             message = connection.recv()
@@ -74,6 +81,8 @@ def _run(
             continue
         index, offsets, sizes, scalars = message
         answer = _answer(provider.kernels[index], base, offsets, sizes, scalars)
+        if os.getpid() != own:
+            os._exit(0)  # a kernel forked, and this is its child: one call has one answer
         connection.send(answer)
         if answer[0] == "lost":
             return LOST
@@ -106,7 +115,7 @@ def _answer(
         return "lost" if fault.is_lost else "faulted", str(fault)
     except InputError as error:
         return "error", str(error)
-    except Exception as error:  # an adapter's own bug must not look like a crash of the kernel
+    except BaseException as error:  # an adapter's own bug must not look like a crash of the kernel
         return "error", f"{type(error).__name__}: {error}"
     return "ok", ""
 
