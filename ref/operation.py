@@ -36,6 +36,14 @@ def gamma(depth: float) -> float:
     return depth * UNIT / (1 - depth * UNIT)
 
 
+def exp_drift(x: Any) -> Any:
+    """3 u |x|, relative: what an exponential may lose beyond its 2 ulp where it is formed as
+    2^(x log2 e), as most GPU kernels do: the product is rounded and so is the constant. CUDA's
+    `__expf` is documented with 2 + 1.16 |x| ulp.
+    """
+    return 3 * UNIT * np.abs(x)
+
+
 def walk(depth: float) -> float:
     """sqrt(n) u, what n roundings add up to where they are independent: the rounding errors of a
     sum walk at random (Higham and Mary 2019, SIAM J. Sci. Comput. 41, theorem 2.4). It is to be
@@ -53,6 +61,13 @@ def size_of_sums(total: Any, squares: Any) -> Any:
         squares: the sum of their squares.
     """
     return np.abs(total) + 4 * np.sqrt(squares)
+
+
+WIDTHS = (512, 1536, 2048, 2560, 3584, 4096, 5120, 6144, 8192)
+"""Widths of layers of published models: libraries have kernels made for one of them."""
+
+MANY = (65, 129, 257, 513)
+"""Numbers of rows, tokens, heads or experts one beyond those that a tile or a block has."""
 
 
 def measure(text: str, sizes: Mapping[str, int]) -> int:

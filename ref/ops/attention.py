@@ -11,6 +11,7 @@ import numpy as np
 
 from hotfire.ref.formats import Array, Integers, named
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
     UNIT,
     Axis,
@@ -19,13 +20,20 @@ from hotfire.ref.operation import (
     Scalar,
     Sequences,
     Values,
+    exp_drift,
     gamma,
 )
 from hotfire.ref.ops.matvec import integers
 from hotfire.ref.sequences import draw_ranges, draw_starts, spans
 
-LANDMARKS = (1, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 14079, 14080, 14081)
-"""Lengths of a sequence at which engines were seen to drop keys."""
+LANDMARKS = (
+    *(1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025),
+    *(2047, 2048, 2049, 4095, 4096, 4097, 8191, 8192, 8193, 14079, 14080, 14081),
+)
+"""Lengths of a sequence at which engines were seen to drop keys, and powers of two between."""
+
+POOLS = (268, 524, 1036, 2060, 4108, 8204, 14092)
+"""Pools in which three of the landmarks are the longest that fit, beside other sequences."""
 
 TILE = 64
 """Keys between two merges of partial results in the smallest tiling that is bounded."""
@@ -80,10 +88,11 @@ def bound(
     """Softmax's bound, with scores that are themselves rounded, summed over the values.
 
     A weight is off, relatively, by the error of its score, gamma_d * |scale| sum |q k|, by what
-    rounding score - maximum costs, u |score - maximum|, and by the same averaged over the sum: how
-    the maximum itself is rounded cancels. The running maximum only rises, so the differences that
-    merges round add up to that same distance. Each merge of a tile or split is eight roundings:
-    two exponentials' four less what they share, two products, a sum.
+    rounding score - maximum costs, u |score - maximum|, by what a power of two costs, `exp_drift`,
+    and by the same averaged over the sum: how the maximum itself is rounded cancels. The running
+    maximum only rises, so the differences that merges round add up to that same distance. Each
+    merge of a tile or split is eight roundings: two exponentials' four less what they share, two
+    products, a sum.
     """
     head_dim = q.shape[2]
     queries = _grouped(q, k.shape[1])
@@ -96,7 +105,8 @@ def bound(
         weights = np.exp(-below)
         sums = weights.sum(axis=-1, keepdims=True)
         share = weights / sums
-        drift = gamma(head_dim + 3) * sizes + UNIT * below + head_dim * SMALLEST_NORMAL
+        drift = gamma(head_dim + 3) * sizes + UNIT * below + exp_drift(below)
+        drift = drift + head_dim * SMALLEST_NORMAL
         drift = drift + (share * drift).sum(axis=-1, keepdims=True)
         merges = -(-n_keys // TILE) + 2 * min(n_splits, n_keys)
         relative = np.expm1(np.minimum(drift + gamma(TILE + 8 * merges + 16), 60))
@@ -234,28 +244,29 @@ def _axes(dtype: str) -> tuple[Axis, ...]:
             name="n_tokens",
             doc="tokens of all sequences, packed",
             most="n_kv",
-            edges=(1, 2, 5, 17, 65),
+            edges=(1, 2, 5, 17, 65, 128),
+            long=MANY[1:3],
         ),
-        Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5)),
+        Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5, 17), long=MANY[:2]),
         Axis(
             name="n_kv",
             doc="rows of the pool that holds all sequences' keys and values",
             edges=(1, 31, 32, 63, 64, 65, 128, 255, 256, 257),
-            long=(1023, 1024, 1025, 14079, 14080, 14081, 14200),
+            long=POOLS,
         ),
         Axis(name="n_kv_heads", doc="heads of keys and values", edges=(1, 2, 3)),
-        Axis(name="n_groups", doc="query heads a head of keys", edges=(1, 2, 4)),
+        Axis(name="n_groups", doc="query heads a head of keys", edges=(1, 2, 4, 6, 8)),
         Axis(
             name="head_dim",
             doc="width of a head",
             multiple_of=named(dtype).block_len,
-            edges=(8, 16, 32, 64, 128, 256),
+            edges=(8, 16, 32, 64, 80, 96, 128, 256),
         ),
         Axis(
             name="n_splits",
             doc="parts that the keys are cut into, at most 65536; results do not depend on it",
             least=1,
-            edges=(1, 2, 3, 7, 8, 16, 32),
+            edges=(1, 2, 3, 7, 8, 16, 32, 64, 128),
             cut=True,
         ),
     )

@@ -10,12 +10,15 @@ import numpy as np
 
 from hotfire.ref.formats import Array, Integers
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
     Sequences,
     Values,
+    exp_drift,
     gamma,
 )
 from hotfire.ref.sequences import draw_flags, draw_starts, spans
@@ -57,15 +60,15 @@ def reference(
 def bound(
     x: Array, weight: Array, seq_start: Integers, has_state: Integers, state: Array
 ) -> Values:
-    """gamma_width * sum_j |weight_j u_j| through the slope of SiLU, and SiLU's own 8 u |y|. The
-    state is a copy and exact.
+    """gamma_width * sum_j |weight_j u_j| through the slope of SiLU, and SiLU's own 8 u |y| and
+    `exp_drift`. The state is a copy and exact.
     """
     columns = _columns(x, state, seq_start, has_state)
     sums = _convolve(x, weight, columns, seq_start)
     magnitude = _convolve(x, np.abs(weight), [np.abs(each) for each in columns], seq_start)
     width = len(weight)
     drift = gamma(width) * magnitude + width * SMALLEST_NORMAL
-    own = gamma(8) * np.abs(sums / (1 + np.exp(-sums)))
+    own = (gamma(8) + exp_drift(sums) / (1 + np.exp(sums))) * np.abs(sums / (1 + np.exp(-sums)))
     flush = (np.abs(sums) + 1) * SMALLEST_NORMAL
     return {"y": SILU_SLOPE * drift + own + flush, "state": np.zeros_like(state)}
 
@@ -132,12 +135,14 @@ OPERATIONS = [
                 name="n_seqs",
                 doc="sequences",
                 least=1,
-                edges=(1, 2, 3, 5),
+                edges=(1, 2, 3, 5, 17),
+                long=MANY[:2],
             ),
             Axis(
                 name="n_channels",
                 doc="channels",
-                edges=(1, 8, 16, 32, 64),
+                edges=(1, 8, 16, 32, 64, 128),
+                long=(1024, *WIDTHS),
             ),
             Axis(name="width", doc="taps", least=1, edges=(2, 3, 4)),
         ),

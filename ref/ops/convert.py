@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, named
-from hotfire.ref.operation import Axis, Operand, Operation, Reference, Values
+from hotfire.ref.operation import MANY, WIDTHS, Axis, Operand, Operation, Reference, Values
 
 LIMIT = 5e5
 """The greatest magnitude whose q4_0 scale, an eighth of it, is still a finite f16."""
@@ -50,12 +50,13 @@ def _operation(verb: str, dtype: str, source: str, target: str) -> Operation:
             else "Exact: a code times an f16 scale is an f32."
         ),
         axes=(
-            Axis(name="n_rows", doc="rows", edges=(1, 2, 5), rows=True),
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5), long=MANY, rows=True),
             Axis(
                 name="n_cols",
                 doc="width of a row",
                 multiple_of=named(dtype).block_len,
                 edges=(32, 64, 128, 256, 1024),
+                long=WIDTHS,
                 neutral={"x": 0.0},
             ),
         ),

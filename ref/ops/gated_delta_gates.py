@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array
-from hotfire.ref.operation import SMALLEST_NORMAL, UNIT, Axis, Operand, Operation, Values, gamma
+from hotfire.ref.operation import (
+    MANY,
+    SMALLEST_NORMAL,
+    UNIT,
+    Axis,
+    Operand,
+    Operation,
+    Values,
+    exp_drift,
+    gamma,
+)
 
 
 def reference(a: Array, b: Array, a_log: Array, dt_bias: Array) -> Values:
@@ -22,17 +32,18 @@ def reference(a: Array, b: Array, a_log: Array, dt_bias: Array) -> Values:
 
 def bound(a: Array, b: Array, a_log: Array, dt_bias: Array) -> Values:
     """The sum a + dt_bias is off by u |a + dt_bias|, which softplus weakens by its slope, the
-    sigmoid. Then 4 u each for two exponentials and the logarithm, 4 u for the sums and products.
-    beta as in `sigmoid_gate`. Where exp overflows or underflows, 2^-126.
+    sigmoid, and so does `exp_drift`. Then 4 u each for two exponentials and the logarithm, 4 u for
+    the sums and products. beta as in `sigmoid_gate`. Where exp overflows or underflows, 2^-126.
     """
     steps = a + dt_bias
     slope = 1 / (1 + np.exp(-steps))
-    drift = 1.01 * UNIT * np.abs(steps) * slope + gamma(16) * np.logaddexp(0, steps)
+    lost = 1.01 * UNIT * np.abs(steps) + exp_drift(steps)
+    drift = lost * slope + (gamma(16) + exp_drift(a_log)) * np.logaddexp(0, steps)
     rate = np.exp(a_log)
     beta = reference(a, b, a_log, dt_bias)["beta"]
     return {
         "gate": rate * (drift + 2 * SMALLEST_NORMAL) + SMALLEST_NORMAL,
-        "beta": gamma(8) * beta + 2 * SMALLEST_NORMAL,
+        "beta": (gamma(8) + exp_drift(b) * (1 - beta)) * beta + 2 * SMALLEST_NORMAL,
     }
 
 
@@ -83,8 +94,8 @@ OPERATIONS = [
         "gate[t, h] = -exp(a_log[h]) * log(1 + exp(a[t, h] + dt_bias[h]))\n"
         "beta[t, h] = 1 / (1 + exp(-b[t, h]))",
         axes=(
-            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_heads", doc="value heads", edges=(1, 8, 16, 32)),
+            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), long=MANY, rows=True),
+            Axis(name="n_heads", doc="value heads", edges=(1, 8, 16, 32, 48, 64), long=MANY[1:]),
         ),
         inputs=(
             Operand(name="a", dtype="f32", axes=_ROWS, doc="steps", limit=1e3),

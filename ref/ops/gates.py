@@ -10,11 +10,14 @@ import numpy as np
 
 from hotfire.ref.formats import Array
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
     Values,
+    exp_drift,
     gamma,
 )
 
@@ -25,9 +28,12 @@ def swiglu(gate: Array, up: Array) -> Values:
 
 
 def swiglu_bound(gate: Array, up: Array) -> Values:
-    """9 u |y|: SiLU's eight and the product; where exp overflows f32, SiLU may be flushed."""
+    """9 u |y|: SiLU's eight and the product, and SiLU's `exp_drift`; where exp overflows f32, SiLU
+    may be flushed.
+    """
     flush = (np.abs(gate) * (np.abs(up) + 1) + 1) * SMALLEST_NORMAL
-    return {"y": gamma(9) * np.abs(swiglu(gate, up)["y"]) + flush}
+    drift = exp_drift(gate) / (1 + np.exp(gate))
+    return {"y": (gamma(9) + drift) * np.abs(swiglu(gate, up)["y"]) + flush}
 
 
 def swiglu_exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -53,9 +59,12 @@ def sigmoid_gate(x: Array, gate: Array) -> Values:
 
 
 def sigmoid_gate_bound(x: Array, gate: Array) -> Values:
-    """8 u |y|: 2 ulp for exp, the sum, the division; where exp overflows f32 it may be flushed."""
+    """8 u |y|: 2 ulp for exp, the sum, the division; and `exp_drift` as far as exp counts beside 1.
+    Where exp overflows f32 it may be flushed.
+    """
     want = np.abs(sigmoid_gate(x, gate)["y"])
-    return {"y": gamma(8) * want + (np.abs(x) + 1) * SMALLEST_NORMAL}
+    drift = exp_drift(gate) / (1 + np.exp(gate))
+    return {"y": (gamma(8) + drift) * want + (np.abs(x) + 1) * SMALLEST_NORMAL}
 
 
 def sigmoid_gate_exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -82,10 +91,11 @@ def _operation(name: str, doc: str, inputs: tuple[tuple[str, str], ...], **given
         name=name,
         doc=doc,
         axes=(
-            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), rows=True),
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), long=MANY, rows=True),
             Axis(
                 name="n_cols",
                 doc="width of a row",
+                long=(*WIDTHS, 11008, 14336, 65537),
                 neutral={each.name: 0.0 for each in operands},
             ),
         ),

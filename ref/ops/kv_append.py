@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, Integers, named
-from hotfire.ref.operation import Axis, Operand, Operation, Reference, Values
+from hotfire.ref.operation import MANY, Axis, Draw, Operand, Operation, Reference, Values
 from hotfire.ref.ops.matvec import integers
 
 
@@ -69,6 +69,15 @@ def halves(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     return {**structure(rng, sizes), "x": odd * rng.choice([-1.0, 0.25], shape)}
 
 
+def subnormal(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Magnitudes below the smallest normal: a copy is no arithmetic and flushes nothing."""
+    shape = (sizes["n_tokens"], sizes["n_cols"])
+    return {**structure(rng, sizes), "x": 2.0**-149 * rng.integers(-(2**23), 2**23, shape)}
+
+
+FILLS: dict[str, dict[str, Draw]] = {"f32": {"subnormal": subnormal}, "bf16": {"halves": halves}}
+
+
 def second(x: Array, slot: Integers, cache: Array) -> Values:
     """Each row by itself takes the last token that names it."""
     written = cache.copy()
@@ -87,13 +96,19 @@ def _operation(dtype: str) -> Operation:
         "A token whose slot is not in 0 .. n_kv - 1 is padding and goes nowhere; of two with the\n"
         "same slot the later stays. Other rows keep their bytes.",
         axes=(
-            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17)),
-            Axis(name="n_kv", doc="rows of the cache", edges=(1, 2, 17, 64)),
+            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), long=MANY),
+            Axis(
+                name="n_kv",
+                doc="rows of the cache",
+                edges=(1, 2, 17, 64, 256),
+                long=(1025, 4097, 14081),
+            ),
             Axis(
                 name="n_cols",
                 doc="width of a row",
                 multiple_of=named(dtype).block_len,
                 edges=(1, 8, 16, 32, 64, 256),
+                long=(512, 1024, 2048),
             ),
         ),
         inputs=(
@@ -110,7 +125,7 @@ def _operation(dtype: str) -> Operation:
         exact=exact_for(dtype),
         second=second,
         structure=structure,
-        fills={"halves": halves} if dtype == "bf16" else {},
+        fills=FILLS.get(dtype, {}),
     )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from hotfire.ref.formats import Array
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
@@ -62,11 +64,12 @@ OPERATIONS = [
         name="l2_norm",
         doc="Scales each row to unit length.\ny[r, i] = x[r, i] / sqrt(sum_j x[r, j]^2 + eps)",
         axes=(
-            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), rows=True),
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), long=MANY, rows=True),
             Axis(
                 name="n_cols",
                 doc="width of a row",
-                edges=(1, 8, 16, 32, 64, 128, 256, 1024),
+                edges=(1, 8, 16, 32, 64, 80, 96, 128, 256, 1024),
+                long=WIDTHS,
                 neutral={"x": 0.0},
             ),
             *gaps("x", "y"),

@@ -10,7 +10,9 @@ import numpy as np
 
 from hotfire.ref.formats import Array, named
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
@@ -72,15 +74,22 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
             Axis(
                 name="n_tokens",
                 doc="vectors",
-                edges=(1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64),
+                edges=(1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 128),
+                long=MANY[1:],
                 rows=True,
             ),
-            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 16, 33, 64)),
+            Axis(
+                name="n_rows",
+                doc="rows of weight",
+                edges=(1, 2, 5, 16, 33, 64, 128),
+                long=MANY[1:],
+            ),
             Axis(
                 name="n_cols",
                 doc="columns of weight",
                 multiple_of=block_len,
                 edges=(1, 8, 16, 32, 64, 256, 1024) if block_len == 1 else (32, 64, 128, 256, 1024),
+                long=WIDTHS,
                 neutral={"weight": 0.0, "x": 0.0},
             ),
         ),

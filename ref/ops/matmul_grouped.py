@@ -10,7 +10,9 @@ import numpy as np
 
 from hotfire.ref.formats import Array, Integers, named
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
@@ -103,15 +105,16 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         "An id that is not in 0 .. n_experts - 1 gives zeros; one that comes twice counts twice.\n"
         f"y[t, u] is, to the bit, what hotfire_matvec_{weight_dtype} makes of x[t], by default.",
         axes=(
-            Axis(name="n_tokens", doc="vectors", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_top_k", doc="experts a vector", edges=(1, 2, 4, 8)),
-            Axis(name="n_experts", doc="experts", edges=(1, 2, 8)),
-            Axis(name="n_rows", doc="rows of a matrix", edges=(1, 2, 5, 16, 33)),
+            Axis(name="n_tokens", doc="vectors", edges=(1, 2, 5, 8, 17, 32), long=MANY, rows=True),
+            Axis(name="n_top_k", doc="experts a vector", edges=(1, 2, 4, 6, 8, 10)),
+            Axis(name="n_experts", doc="experts", edges=(1, 2, 8, 64), long=MANY[1:]),
+            Axis(name="n_rows", doc="rows of a matrix", edges=(1, 2, 5, 16, 33), long=MANY),
             Axis(
                 name="n_cols",
                 doc="columns of a matrix",
                 multiple_of=block_len,
                 edges=(1, 8, 16, 32, 64, 256) if block_len == 1 else (32, 64, 128, 256),
+                long=WIDTHS,
                 neutral={"weight": 0.0, "x": 0.0},
             ),
         ),

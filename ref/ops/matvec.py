@@ -11,7 +11,9 @@ import numpy as np
 from hotfire.ref.designed import blocks, without_zero_products
 from hotfire.ref.formats import Array, named
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
@@ -125,12 +127,19 @@ def _operation(weight_dtype: str, x_dtype: str) -> Operation:
         doc=f"Multiplies a {weight_dtype} matrix by a {x_dtype} vector.\n"
         "y[r] = sum_k weight[r, k] * x[k]",
         axes=(
-            Axis(name="n_rows", doc="rows of weight", edges=(1, 2, 5, 16, 33, 64), rows=True),
+            Axis(
+                name="n_rows",
+                doc="rows of weight",
+                edges=(1, 2, 5, 16, 33, 64, 128),
+                long=MANY,
+                rows=True,
+            ),
             Axis(
                 name="n_cols",
                 doc="columns of weight",
                 multiple_of=block_len,
                 edges=edges,
+                long=WIDTHS,
                 neutral={"weight": 0.0, "x": 0.0},
             ),
         ),

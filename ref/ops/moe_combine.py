@@ -8,11 +8,14 @@ import numpy as np
 
 from hotfire.ref.formats import Array
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
     Values,
+    exp_drift,
     size_of_sums,
     walk,
 )
@@ -26,14 +29,15 @@ def reference(experts: Array, weights: Array, shared: Array, shared_gate: Array)
 
 def bound(experts: Array, weights: Array, shared: Array, shared_gate: Array) -> Values:
     """That of a product with n_top_k + 1 terms, one of which has the eight roundings of the
-    sigmoid; see `walk`.
+    sigmoid and its `exp_drift`; see `walk`.
     """
     n_top_k = weights.shape[1]
     share = 1 / (1 + np.exp(-shared_gate))[:, None]
     squares = np.einsum("tu,tui->ti", weights**2, experts**2) + (share * shared) ** 2
     total = reference(experts, weights, shared, shared_gate)["y"]
     flush = (n_top_k + 2 + np.abs(shared)) * SMALLEST_NORMAL
-    return {"y": walk(n_top_k + 10) * size_of_sums(total, squares) + flush}
+    drift = (exp_drift(shared_gate) / (1 + np.exp(shared_gate)))[:, None] * np.abs(share * shared)
+    return {"y": walk(n_top_k + 10) * size_of_sums(total, squares) + drift + flush}
 
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -63,11 +67,12 @@ OPERATIONS = [
         "y[t, i] = sum_u weights[t, u] * experts[t, u, i]\n"
         "          + shared[t, i] / (1 + exp(-shared_gate[t]))",
         axes=(
-            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_top_k", doc="experts a token", edges=(1, 2, 4, 8)),
+            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), long=MANY, rows=True),
+            Axis(name="n_top_k", doc="experts a token", edges=(1, 2, 4, 6, 8, 10)),
             Axis(
                 name="n_embd",
                 doc="width of a row",
+                long=WIDTHS,
                 neutral={"experts": 0.0, "shared": 0.0},
             ),
         ),

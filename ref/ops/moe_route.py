@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array, Integers
-from hotfire.ref.operation import SMALLEST_NORMAL, UNIT, Axis, Operand, Operation, Values, gamma
+from hotfire.ref.operation import (
+    MANY,
+    SMALLEST_NORMAL,
+    UNIT,
+    Axis,
+    Operand,
+    Operation,
+    Values,
+    exp_drift,
+    gamma,
+)
 
 
 def _best(logits: Array, n_top_k: int) -> tuple[Integers, Array]:
@@ -36,7 +46,8 @@ def bound(logits: Array, n_top_k: int) -> Values:
     _, best = _best(logits, n_top_k)
     below = best[:, :1] - best
     weights = reference(logits, n_top_k)["weights"]
-    drift = UNIT * (below + (weights * below).sum(axis=-1, keepdims=True))
+    lost = UNIT * below + exp_drift(below)
+    drift = lost + (weights * lost).sum(axis=-1, keepdims=True)
     relative = gamma(n_top_k + 12) + drift
     return {
         "expert_ids": np.zeros(best.shape),
@@ -63,6 +74,11 @@ def close(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
     return {"logits": 4 * (1 + steps * 2.0**-23)}
 
 
+def zeros(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Zeros of both signs, which are equal, and logits below them."""
+    return {"logits": rng.choice([-0.0, 0.0, -1.0], (sizes["n_tokens"], sizes["n_experts"]))}
+
+
 def second(logits: Array, n_top_k: int) -> Values:
     """`torch.softmax` over all and `torch.sort` in float64, then the division."""
     import torch
@@ -82,10 +98,20 @@ OPERATIONS = [
         "p = softmax(logits[t]);  expert_ids[t] = the n_top_k of greatest p, greatest first, of\n"
         "equal ones the lower id first;  weights[t, u] = p[expert_ids[t, u]] / their sum",
         axes=(
-            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_experts", doc="experts", least=1, edges=(1, 8, 16, 64, 128, 256)),
+            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), long=MANY, rows=True),
             Axis(
-                name="n_top_k", doc="experts a token", least=1, most="n_experts", edges=(1, 2, 4, 8)
+                name="n_experts",
+                doc="experts",
+                least=1,
+                edges=(1, 8, 16, 60, 64, 128, 160, 256),
+                long=(384, 512, 1024),
+            ),
+            Axis(
+                name="n_top_k",
+                doc="experts a token",
+                least=1,
+                most="n_experts",
+                edges=(1, 2, 4, 6, 8, 10),
             ),
         ),
         inputs=(
@@ -100,7 +126,7 @@ OPERATIONS = [
         reference=reference,
         bound=bound,
         exact=exact,
-        fills={"close": close},
+        fills={"close": close, "zeros": zeros},
         second=second,
     )
 ]

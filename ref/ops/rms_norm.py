@@ -11,12 +11,15 @@ import numpy as np
 
 from hotfire.ref.formats import Array
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
+    WIDTHS,
     Axis,
     Operand,
     Operation,
     Scalar,
     Values,
+    exp_drift,
     gamma,
 )
 
@@ -56,7 +59,12 @@ def second(x: Array, weight: Array, eps: float) -> Values:
     return {"y": y.numpy()}
 
 
-_EMBD = Axis(name="n_embd", doc="width of a row", edges=(1, 8, 16, 32, 64, 256, 1024))
+_EMBD = Axis(
+    name="n_embd",
+    doc="width of a row",
+    edges=(1, 8, 16, 32, 64, 80, 96, 128, 256, 1024),
+    long=WIDTHS,
+)
 
 EPS = Scalar(
     name="eps",
@@ -100,11 +108,12 @@ def reference_gated(x: Array, weight: Array, gate: Array, eps: float) -> Values:
 
 def bound_gated(x: Array, weight: Array, gate: Array, eps: float) -> Values:
     """Those of RMSNorm and of SiLU, relative, one product more; and SiLU's flush to zero."""
+    own = gamma(9) + exp_drift(gate) / (1 + np.exp(gate))
     normed = np.abs(reference(x, weight, eps)["y"])
     factor = np.abs(gate / (1 + np.exp(-gate)))
-    product = bound(x, weight, eps)["y"] * factor + gamma(9) * normed * factor
+    product = bound(x, weight, eps)["y"] * factor + own * normed * factor
     flush = np.abs(gate) * SMALLEST_NORMAL * (1 + normed)
-    return {"y": product * (1 + gamma(9)) + flush + SMALLEST_NORMAL}
+    return {"y": product * (1 + own) + flush + SMALLEST_NORMAL}
 
 
 def exact_gated(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -129,7 +138,10 @@ def _operation(name: str, doc: str, gated: bool, **functions: Any) -> Operation:
     return Operation(
         name=name,
         doc=doc,
-        axes=(Axis(name="n_tokens", doc="rows", edges=(1, 2, 5, 17), rows=True), _EMBD),
+        axes=(
+            Axis(name="n_tokens", doc="rows", edges=(1, 2, 5, 17), long=MANY, rows=True),
+            _EMBD,
+        ),
         inputs=(x, weight, gate) if gated else (x, weight),
         outputs=(
             Operand(name="y", dtype="f32", axes=("n_tokens", "n_embd"), doc="result", in_place="x"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from hotfire.ref.formats import Array, Integers
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
     Axis,
     Operand,
@@ -93,9 +94,14 @@ OPERATIONS = [
         "y[t, n, i + h] = x[t, n, i] * sin(angle) + x[t, n, i + h] * cos(angle)\n"
         "Values past n_rot are copied.",
         axes=(
-            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_heads", doc="heads", edges=(1, 2, 5)),
-            Axis(name="head_dim", doc="width of a head", edges=(2, 8, 16, 32, 64, 256)),
+            Axis(name="n_tokens", doc="tokens", edges=(1, 2, 5, 17), long=MANY, rows=True),
+            Axis(name="n_heads", doc="heads", edges=(1, 2, 5, 16, 32), long=MANY[:2]),
+            Axis(
+                name="head_dim",
+                doc="width of a head",
+                edges=(2, 8, 16, 32, 64, 80, 96, 128, 256),
+                long=(128, 256, 512, 576),
+            ),
             Axis(
                 name="n_rot",
                 doc="values that turn",

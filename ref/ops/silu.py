@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array
-from hotfire.ref.operation import SMALLEST_NORMAL, Axis, Operand, Operation, Values, gamma
+from hotfire.ref.operation import (
+    MANY,
+    SMALLEST_NORMAL,
+    WIDTHS,
+    Axis,
+    Operand,
+    Operation,
+    Values,
+    exp_drift,
+    gamma,
+)
 
 
 def reference(x: Array) -> Values:
@@ -16,11 +26,13 @@ def reference(x: Array) -> Values:
 
 
 def bound(x: Array) -> Values:
-    """8 u |y|: 2 ulp for exp of the exact -x, the sum, the division. Where exp overflows f32, near
-    x = -88, y may be flushed: it is then at most |x| 2^-126.
+    """8 u |y|: 2 ulp for exp of the exact -x, the sum, the division; and `exp_drift` as far as exp
+    counts beside 1. Where exp overflows f32, near x = -88, y may be flushed: it is then at most
+    |x| 2^-126.
     """
     want = np.abs(reference(x)["y"])
-    return {"y": gamma(8) * want + np.abs(x) * SMALLEST_NORMAL}
+    drift = exp_drift(x) / (1 + np.exp(x))
+    return {"y": (gamma(8) + drift) * want + np.abs(x) * SMALLEST_NORMAL}
 
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -42,8 +54,8 @@ OPERATIONS = [
         name="silu",
         doc="Weighs each value by its own sigmoid.\ny[r, i] = x[r, i] / (1 + exp(-x[r, i]))",
         axes=(
-            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), rows=True),
-            Axis(name="n_cols", doc="width of a row", neutral={"x": 0.0}),
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), long=MANY, rows=True),
+            Axis(name="n_cols", doc="width of a row", long=(*WIDTHS, 65537), neutral={"x": 0.0}),
         ),
         inputs=(Operand(name="x", dtype="f32", axes=("n_rows", "n_cols"), doc="values"),),
         outputs=(

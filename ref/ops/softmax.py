@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from hotfire.ref.formats import Array
-from hotfire.ref.operation import SMALLEST_NORMAL, UNIT, Axis, Operand, Operation, Values, gamma
+from hotfire.ref.operation import (
+    MANY,
+    SMALLEST_NORMAL,
+    UNIT,
+    Axis,
+    Operand,
+    Operation,
+    Values,
+    exp_drift,
+    gamma,
+)
 
 
 def reference(x: Array) -> Values:
@@ -17,17 +27,41 @@ def reference(x: Array) -> Values:
 
 
 def bound(x: Array) -> Values:
-    """Relative, an element: what rounding x_i - max costs the exponential, |x_i - max| u, the
-    same averaged over the sum, n u for the sum's chain, and 8 u for two exponentials of 2 ulp,
-    the division and the reciprocal. Where exp underflows, 2^-126 a term.
+    """Relative, an element: what rounding x_i - max costs the exponential, |x_i - max| u, and what
+    a power of two costs, `exp_drift`; the same averaged over the sum, n u for the sum's chain, and
+    8 u for two exponentials of 2 ulp, the division and the reciprocal. Where exp underflows, 2^-126
+    a term.
 
     A constant in ulp would be wrong both ways: the row [15, 0 x 74] breaks 64 ulp legally.
     """
     shift = np.where(np.isfinite(x), x.max(axis=-1, keepdims=True) - x, 0)
     y = reference(x)["y"]
-    drift = UNIT * (shift + (y * shift).sum(axis=-1, keepdims=True))
+    lost = UNIT * shift + exp_drift(shift)
+    drift = lost + (y * lost).sum(axis=-1, keepdims=True)
     n_cols = x.shape[-1]
     return {"y": y * (gamma(n_cols + 8) + drift) + SMALLEST_NORMAL * (1 + n_cols * y)}
+
+
+def _masks(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """[n_rows, n_cols]: which columns a row does not see: those before one and from another on, as
+    padding and causal masks have them, and runs of 8 between. One column at least stays.
+    """
+    n_rows, n_cols = shape
+    columns = np.arange(n_cols)
+    first, end = np.sort(rng.integers(0, n_cols + 1, (2, n_rows, 1)), axis=0)
+    runs = np.repeat(rng.random((n_rows, -(-n_cols // 8))) < 0.3, 8, axis=1)[:, :n_cols]
+    hidden = (columns < first) | (columns >= end) | runs
+    kept = rng.integers(0, n_cols, n_rows)
+    hidden[np.arange(n_rows), kept] = False
+    return hidden
+
+
+def masked(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
+    """Whole tiles of a row masked, the first ones too, where a running maximum has not begun."""
+    shape = (sizes["n_rows"], sizes["n_cols"])
+    if not all(shape):
+        return {"x": np.zeros(shape)}
+    return {"x": np.where(_masks(rng, shape), -np.inf, 4 * rng.standard_normal(shape))}
 
 
 def exact(rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, Any]:
@@ -56,11 +90,12 @@ OPERATIONS = [
         "y[r, i] = exp(x[r, i] - max_j x[r, j]) / sum_k exp(x[r, k] - max_j x[r, j])\n"
         "An x of -inf masks its column; a row needs one finite x.",
         axes=(
-            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), rows=True),
+            Axis(name="n_rows", doc="rows", edges=(1, 2, 5, 17), long=MANY, rows=True),
             Axis(
                 name="n_cols",
                 doc="width of a row",
                 edges=(1, 8, 16, 32, 64, 256, 1024),
+                long=(2049, 4097, 8193, 14081, 65537),
                 neutral={"x": -np.inf},
             ),
         ),
@@ -73,6 +108,7 @@ OPERATIONS = [
         reference=reference,
         bound=bound,
         exact=exact,
+        fills={"masked": masked},
         second=second,
     )
 ]
