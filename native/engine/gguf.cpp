@@ -78,7 +78,7 @@ int64_t Tensor::n_values() const {
 Mapping::Mapping(const char *path) {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe is not waited for
     if (file < 0)
-        damaged("%s cannot be opened: %s", path, std::strerror(errno));
+        damaged("%.100s cannot be opened: %s", path, std::strerror(errno));
     struct stat status {};
     void *at = MAP_FAILED;
     const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
@@ -86,9 +86,9 @@ Mapping::Mapping(const char *path) {
         at = mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (!regular || status.st_size == 0)
-        damaged("%s is %s; expected a GGUF file", path, regular ? "empty" : "no file");
+        damaged("%.100s is %s; expected a GGUF file", path, regular ? "empty" : "no file");
     if (at == MAP_FAILED)
-        damaged("%s cannot be mapped: %s", path, std::strerror(errno));
+        damaged("%.100s cannot be mapped: %s", path, std::strerror(errno));
     bytes_ = {static_cast<const uint8_t *>(at), static_cast<size_t>(status.st_size)};
 }
 

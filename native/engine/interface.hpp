@@ -66,7 +66,7 @@ inline void check_process(const hotfire_context &context, const Model &model) {
              "the context's threads were started before a fork; expected one of this process");
 }
 
-// Memory of the caller's that a call reads or writes; NULL is none.
+// Memory of the caller's that a call reads or writes; NULL is none, and so is what has no bytes.
 struct Extent {
     const char *name;
     const void *data;
@@ -85,8 +85,10 @@ inline void check_apart(std::initializer_list<Extent> extents) {
                  "%s is %p; expected %" PRIu64 " times %" PRIu64 " bytes from there", one.name,
                  one.data, one.n, one.each);
         for (const Extent &other : std::span(extents.begin(), &one)) {
-            const bool apart = end <= begin(other) || begin(other) + other.n * other.each <= begin(one);
-            if (one.data && other.data && !apart && (one.is_output || other.is_output))
+            const uint64_t n_other = other.n * other.each;
+            const bool any = one.data && other.data && n_bytes && n_other;
+            const bool apart = end <= begin(other) || begin(other) + n_other <= begin(one);
+            if (any && !apart && (one.is_output || other.is_output))
                 fail(HOTFIRE_STATUS_INVALID_ARGUMENT,
                      "%s at %p overlaps %s at %p; expected separate memory", one.name, one.data,
                      other.name, other.data);

@@ -136,6 +136,12 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     subprocess.run([sys.executable, "-c", script, *map(str, paths)], check=True, timeout=60)
 
 
+def test_a_long_path_leaves_room_for_the_reason(write):
+    with hostile.opened(write("dense", DENSE)) as raw:
+        assert raw.open("nowhere/" * 60) == hostile.INVALID
+        assert raw.said().endswith("cannot be opened: No such file or directory")
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler")
 def test_a_call_without_memory_does_nothing(write, tmp_path):
     """Each allocation of each call fails in turn; then the call succeeds, with the same bits."""
