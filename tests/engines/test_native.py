@@ -202,13 +202,17 @@ def test_a_planted_fault_is_found_and_named(fault):
 
 @pytest.mark.parametrize(
     ("fault", "layer"),
-    [("kv_slot_not_cleared", "3 (full_attention)"), ("copy_shares_no_state", "0 (linear")],
+    [
+        ("kv_slot_not_cleared", "3 (full_attention)"),
+        ("copy_lacks_last_row", "3 (full_attention)"),
+        ("copy_shares_no_state", "0 (linear_attention)"),
+    ],
 )
 def test_a_walk_names_the_layer(fault, layer):
     """Also where it takes what was left in memory, which is other memory the second time."""
     verdict = run(f"numpy:{SMALL}", f"native:{SMALL},fault={fault}", (WALK,))
     [found] = verdict.all_findings()
-    assert found.subject["layer"].startswith(layer)
+    assert found.subject["layer"] == layer
     assert f"hidden states part at layer {layer}" in found.message
 
 

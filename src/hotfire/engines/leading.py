@@ -179,6 +179,8 @@ class Walker:
         self.seq, self.at = 0, 0
         self.others: dict[int, int] = {}
         self._may_restart = True
+        if stream_of >= 0:
+            self._spoil()
         self._clear()
         for _ in range((N_OTHERS - self._n_walks) % (N_OTHERS + 1)):
             self._join()
@@ -201,6 +203,16 @@ class Walker:
     def _size(self) -> int:
         weights = 1 / np.array(WALK_SIZES)
         return int(self.rng.choice(WALK_SIZES, p=weights / weights.sum()))
+
+    def _spoil(self) -> None:
+        """Leaves noise in every sequence's memory: what a first walk along the same tokens left
+        there would be right.
+        """
+        rng = np.random.default_rng(0)
+        n = min(len(self.track.tokens), self.n_ctx, self.engine.description.n_batch)
+        self._clear()
+        for seq_id in range(N_SEQS):
+            decode(self.engine, [Span(seq_id, 0, rng.integers(0, self.n_vocab, n).tolist())])
 
     def _clear(self) -> None:
         for seq_id in range(N_SEQS):
