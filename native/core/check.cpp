@@ -14,6 +14,7 @@ HOTFIRE_MUTANT(matvec_f32, matvec_f32_last_part_dropped,
 // What only a sanitizer can see; of no operation, so that the suites do not hunt them.
 HOTFIRE_MUTANT(sanitizers, threads_parts_overlap, "parts share an item, which two threads write");
 HOTFIRE_MUTANT(sanitizers, threads_array_overrun, "a byte past a local array is written");
+HOTFIRE_MUTANT(sanitizers, threads_sum_overflow, "a signed sum is larger than its type holds");
 
 namespace hotfire {
 
@@ -219,9 +220,16 @@ static void overrun() {
     at[past] = 0;
 }
 
+static void overflow() {
+    volatile int32_t largest = INT32_MAX;
+    largest = largest + 1;
+}
+
 void Check::in_parts(const Split &split, void (*some)(const void *, Range), const void *job) const {
     if (threads_array_overrun)
         overrun();
+    if (threads_sum_overflow)
+        overflow();
     const int64_t n_parts = context_->n_threads > 1 ? count_parts(split, context_->n_threads) : 1;
     if (n_parts > 1 && !context_->pool)
         context_->pool = Pool::start(context_->n_threads);
