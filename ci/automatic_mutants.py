@@ -16,12 +16,10 @@ less than 95 % are killed.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +31,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import sanitizers
 from mutant_build import ROOT, Build, Source, in_entry_point, sources, written_in
 
 from hotfire.props.automatic import Change, changes
@@ -66,7 +65,7 @@ class Stage:
         provider: what loads a library of that name.
         isas: the instruction sets that are compiled and searched.
         n_properties: how many of the properties hunt it, the first ones.
-        sanitizer: "asan", "tsan" or "".
+        sanitizer: "address", "thread" or "".
         options: for compiler and linker.
     """
 
@@ -103,21 +102,8 @@ def hunt(stage: Stage, source: Source, text: str) -> Found | None:
 
 @cache
 def environment(sanitizer: str) -> dict[str, str]:
-    """What a process needs that loads a library under a sanitizer, as `ci/sanitized` has it."""
-    if not sanitizer:
-        return {}
-    libraries = [
-        subprocess.run(
-            ["g++", f"-print-file-name={name}.so"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for name in (f"lib{sanitizer}", "libstdc++")
-    ]
-    options = "abort_on_error=1:halt_on_error=1:handle_segv=0:handle_sigbus=0:handle_abort=0"
-    options += ":allow_user_segv_handler=1:detect_leaks=0:verify_asan_link_order=0"
-    options += ":die_after_fork=0:log_path=/dev/null"
-    names = ("ASAN_OPTIONS", "TSAN_OPTIONS")
-    preload = {"LD_PRELOAD": " ".join(libraries), "OPENBLAS_NUM_THREADS": "1"}
-    return preload | dict.fromkeys(names, options)
+    """What a process needs that loads a library under a sanitizer, which is not to say much."""
+    return sanitizers.environment(sanitizer, ":log_path=/dev/null") if sanitizer else {}
 
 
 def excused() -> dict[tuple[str, str, str], str]:
@@ -175,15 +161,12 @@ def candidates(seed: int, file: str) -> list[Candidate]:
 _STAGES: list[Stage]
 _EXCUSED: dict[tuple[str, str, str], str]
 
-NO_RANDOM_ADDRESSES = 0x0040000
-"""A flag of personality(2): ThreadSanitizer wants its addresses free."""
-
 
 def begin(scratch: str, isa: str) -> None:
     """Sets a process up: its own scratch folder."""
     global _STAGES, _EXCUSED
     _EXCUSED = excused()
-    ctypes.CDLL(None).personality(NO_RANDOM_ADDRESSES)
+    sanitizers.keep_addresses_free()
     own = Path(tempfile.mkdtemp(dir=scratch))
     (folder,) = ROOT.glob("build/py3-*")
     plain = Build(folder, own / "plain", "native/libhotfire_core.so")
@@ -192,8 +175,8 @@ def begin(scratch: str, isa: str) -> None:
     _STAGES = [
         Stage(plain, "hotfire:", (isa,), N_QUICK),
         Stage(plain, "hotfire:", (isa, "scalar"), len(PROPERTIES)),
-        Stage(asan, "hotfire:", (isa,), N_QUICK, "asan", ("-fsanitize=address",)),
-        Stage(tsan, "hotfire-mutants:@", (isa,), N_QUICK, "tsan"),
+        Stage(asan, "hotfire:", (isa,), N_QUICK, "address", ("-fsanitize=address",)),
+        Stage(tsan, "hotfire-mutants:@", (isa,), N_QUICK, "thread"),
     ]
 
 

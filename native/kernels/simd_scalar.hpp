@@ -32,9 +32,15 @@ static inline uint32_t to_bits(float value) {
     return bits;
 }
 
+// NaN, and what no int32 holds, become INT32_MIN, as x86's instructions have it. In C++ alone that
+// conversion is undefined.
+static inline int32_t truncate(float v) {
+    return v >= -0x1p31f && v < 0x1p31f ? static_cast<int32_t>(v) : INT32_MIN;
+}
+
 // In two steps, as 2^k itself may be no float; the first is exact.
 static inline Vec scale_by_pow2(Vec v, Vec k) {
-    const int32_t whole = static_cast<int32_t>(k), half = whole >> 1;
+    const int32_t whole = truncate(k), half = whole >> 1;
     const float first = from_bits(static_cast<uint32_t>(half + 127) << 23);
     const float second = from_bits(static_cast<uint32_t>(whole - half + 127) << 23);
     return v * first * second;
@@ -46,7 +52,7 @@ static inline float largest(Vec v) { return v; }
 static inline Vec widen(const int8_t *p) { return *p; }
 static inline Vec widen(const uint16_t *p) { return from_bits(static_cast<uint32_t>(*p) << 16); }
 static inline Vec widen(const uint16_t *p, int64_t) { return widen(p); }
-static inline void narrow(int8_t *p, Vec v) { *p = static_cast<int8_t>(static_cast<int32_t>(v)); }
+static inline void narrow(int8_t *p, Vec v) { *p = static_cast<int8_t>(truncate(v)); }
 
 struct Codes {
     int8_t at[32];
