@@ -71,6 +71,29 @@ def test_a_hostile_caller_does_no_harm(library, tmp_path, n_experts):
     assert done.returncode == 0, done.stderr
 
 
+def props(library, tmp_path, operation, fault=""):
+    """A property that writes NaN into neighbours, on plain C++."""
+    words = ("--variant", "scalar", "--property", "neighbours_are_invisible", "--timeout", 60)
+    provider = f"hotfire-mutants:{fault}@{library}"
+    words = (operation, *words, "--provider", provider, "--replay", tmp_path / "replay")
+    return run("-m", "hotfire", "props", "run", *words)
+
+
+@pytest.mark.parametrize("operation", ["silu", "quantize_q8_0"])
+def test_nan_becomes_no_integer(library, tmp_path, operation):
+    """Neither an exponent nor a code: such a conversion is undefined."""
+    done = props(library, tmp_path, operation)
+    assert done.returncode == 0, done.stderr
+
+
+def test_undefined_behaviour_rings(library, tmp_path):
+    """The canary: a signed sum that overflows ends the call, and is named."""
+    done = props(library, tmp_path, "matvec_f32", "threads_sum_overflow")
+    assert done.returncode == 1
+    assert "runtime error: signed integer overflow" in done.stderr
+    assert "SUMMARY: UndefinedBehaviorSanitizer" in done.stderr
+
+
 CALLS = """
 import sys
 import numpy as np
