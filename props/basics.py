@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,12 @@ from hotfire.props.execute import Broken, Subject, execute, execute_mistake, wor
 from hotfire.ref.formats import Bytes
 from hotfire.ref.operation import Axis, Operand
 from hotfire.verdict import Severity
+
+SECONDS_OF_RUNS = 0.25
+"""How long one call is run again and again."""
+
+N_RUNS = 100
+"""At most so often."""
 
 
 def agrees_with_reference(subject: Subject, case: Case) -> bool:
@@ -78,6 +85,29 @@ def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
         "the result in poisoned memory",
     )
     return check(rule, subject, got, right_of(subject, inputs, case), before=inputs.stored)
+
+
+def repeated_runs_are_right(subject: Subject, case: Case) -> bool:
+    """Many runs of one call, as many as fit a quarter of a second, are all right, and where the
+    kernel promises bits, the same to the bit: threads that race are wrong only now and then.
+    """
+    rule = "repeated_runs_are_right"
+    inputs = draw_inputs(subject.operation, case)
+    right = right_of(subject, inputs, case)
+    first = execute(subject, case, inputs.stored, inputs.scalars)
+    proved = check(rule, subject, first, right, before=inputs.stored)
+    end = time.monotonic() + SECONDS_OF_RUNS
+    for _ in range(N_RUNS):
+        got = execute(subject, case, inputs.stored, inputs.scalars)
+        for each in subject.operation.outputs:
+            if np.array_equal(got[each.name], first[each.name]):
+                continue
+            if subject.kernel.row_invariant:
+                same(rule, each, got[each.name], first[each.name], "the first run")
+            check(rule, subject, got, right, before=inputs.stored)
+        if time.monotonic() > end:
+            break
+    return proved
 
 
 def earlier_calls_leave_no_trace(subject: Subject, case: Case) -> bool:

@@ -93,7 +93,8 @@ def rollback_leaves_nothing(subject: Subject, case: Case) -> bool:
     rng = Random(case.seed)  # noqa: S311 - a draw, not a secret
     longest = int(np.diff(whole_numbers(inputs.stored[told.starts])).max(initial=0))
     history = rng.randint(0, longest)
-    ends = sorted({history, longest} - {0})
+    step = min(history + rng.randint(0, 1), longest)  # one token alone, or at once all that follow
+    ends = sorted({history, step, longest} - {0})
     taken_back = sorted({history + rng.randint(0, longest - history) for _ in range(2)})
     other = draw_others(operation, case)
     drafted = inputs.stored | {

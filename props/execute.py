@@ -255,7 +255,7 @@ def _touched(subject: Subject, places: Mapping[str, Placement], message: str) ->
     """Replaces the address of a fault by the operand that it lies next to."""
     match = re.search(r"(\w+) address=0x([0-9a-f]+) access=(\w+)", message)
     if not match or match[1] not in ("SIGSEGV", "SIGBUS"):
-        return message
+        return message.partition(" address=")[0]
     offset = int(match[2], 16) - subject.runner.crashed_base
     near: list[tuple[int, str]] = []
     for name, place in places.items():

@@ -21,6 +21,7 @@ from hotfire.props.basics import (
     leftovers_are_never_read,
     neutral_tail_is_invisible,
     refuses_mistakes,
+    repeated_runs_are_right,
     strides_are_invisible,
 )
 from hotfire.props.case import Case
@@ -35,7 +36,16 @@ from hotfire.props.fills import RANDOM_FILLS
 from hotfire.props.neighbours import neighbours_are_invisible, padding_is_invisible
 from hotfire.props.noise import noise_is_the_quantisers
 from hotfire.props.parts import divisions
-from hotfire.props.strategies import Cases, cases, fits, landmark, long_cases, mistaken_cases
+from hotfire.props.strategies import (
+    MAX_SEED,
+    Cases,
+    broad,
+    cases,
+    fits,
+    landmark,
+    long_cases,
+    mistaken_cases,
+)
 
 RAGGED = tuple(2 * chunk + rest for chunk in (16, 32, 64) for rest in (-1, 0, 1, 2))
 """Lengths of a sequence whose last chunk is full, all but full or nearly empty."""
@@ -141,6 +151,14 @@ def _long_sequence(fill: str, n_cases: int) -> Callable[[Subject], list[Case]]:
     return cases
 
 
+def _one_sequence(subject: Subject) -> list[Case]:
+    """One sequence of a few tokens: a step of one token is then a call of one token."""
+    told = subject.operation.sequences
+    assert told is not None
+    sizes = {told.tokens: 6, told.seqs: 1}
+    return [landmark(subject.operation, sizes, "normal", seed) for seed in range(6)]
+
+
 PROPERTIES = (
     Property(
         refuses_mistakes,
@@ -185,6 +203,7 @@ PROPERTIES = (
         lambda subject: subject.operation.sequences is not None,
         smallest=1,
         share=0.2,
+        first=_one_sequence,
     ),
     Property(
         fresh_states_are_never_read,
@@ -226,6 +245,12 @@ PROPERTIES = (
         smallest=1,
         share=0.1,
         first=_long_sequence(SLOW, 2),
+    ),
+    Property(
+        repeated_runs_are_right,
+        lambda subject: lambda rng: broad(subject.operation, rng.randint(0, MAX_SEED)),
+        smallest=1,
+        share=0.01,
     ),
     Property(
         noise_is_the_quantisers,

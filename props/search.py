@@ -24,7 +24,8 @@ PROFILES = {"quick": 100, "full": 1000}
 """Examples a property and kernel."""
 
 MAX_HANGS = 3
-"""Hangs after which a search stops shrinking: each costs the whole time-out."""
+"""Hangs after which a search stops shrinking: each costs the whole time-out. The searches of one
+kernel after it stop at the first failure."""
 
 N_AGAIN = 4
 """Runs in a fresh process before a failure is said not to come again."""
@@ -217,7 +218,8 @@ def check_kernel(
             if known and not known.launch:
                 continue
             try:
-                found = search(subject, stated, PROFILES[profile], seed)
+                hangs = any(each.n_hangs for each in searches.values())
+                found = search(subject, stated, PROFILES[profile], seed, make_small=not hangs)
                 searches[stated.name] = replace(found, options=options)
             except Unusable as error:
                 raise _adapter_failed(name, runner, kernel, error) from error

@@ -30,6 +30,9 @@ MAX_WORK = 1 << 22
 MAX_LANDMARK_WORK = 1 << 26
 """The same for the few cases at landmarks."""
 
+FEW = 32
+"""Values of a row, heads and the like, where there are as many rows as there is room for."""
+
 MAX_SEED = (1 << 32) - 1
 
 Cases = Callable[[Random], Case]
@@ -121,6 +124,19 @@ def _needed(operation: Operation, axis: Axis, sizes: Mapping[str, int]) -> int:
     return max(
         (sizes.get(each.name, 0) for each in operation.axes if each.most == axis.name), default=0
     )
+
+
+def broad(operation: Operation, seed: int = 0) -> Case:
+    """As many rows as there is room for, each of a few values: much for threads to share."""
+    rows = next((axis.name for axis in operation.axes if axis.rows), None)
+    if rows is None:
+        return landmark(operation, {}, seed=seed)
+    sizes: dict[str, int] = {}
+    for axis in operation.axes:
+        if axis.name != rows and not axis.most and not axis.gap:
+            sizes[axis.name] = max(axis.least, -(-FEW // axis.multiple_of) * axis.multiple_of)
+    room = _room(operation, operation.axis(rows), sizes, MAX_LONG_VALUES, MAX_LANDMARK_WORK)
+    return landmark(operation, {**sizes, rows: room}, seed=seed)
 
 
 def fits(operation: Operation, sizes: Mapping[str, int]) -> bool:

@@ -156,6 +156,23 @@ def test_a_failure_that_does_not_come_again_says_so(adapter):
     assert done.returncode == 1
 
 
+def test_a_kernel_that_always_hangs_costs_few_timeouts(adapter):
+    """Three in the first search, which makes the case smaller, and one in each of the others."""
+    with Runner(adapter("while True: pass"), seconds=0.2) as runner:
+        (kernel,) = kernels_of(runner)
+        verdict = check_kernel(runner, kernel)
+    assert verdict.status is Status.HUNG
+    assert verdict.measurements["n_cases"] <= 3 + len(verdict.scope["properties"])
+
+
+def test_a_kernel_that_is_wrong_now_and_then_is_found(adapter):
+    """As threads that race are: one call is run many times."""
+    fault = "y[0, 0] += np.random.default_rng().random() < 0.2"
+    verdict = verdict_of(adapter(fault), only="repeated_runs_are_right")
+    assert verdict.status is Status.FAILED
+    assert verdict.findings[0].rule == "repeated_runs_are_right"
+
+
 def test_sums_in_changing_order_are_no_leftovers(adapter):
     """A kernel that promises nothing of bits may differ from itself within the bound."""
     fault = (

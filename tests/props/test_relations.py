@@ -49,6 +49,15 @@ FAULTS = {
         },
         "rollback_leaves_nothing",
     ),
+    "step_goes_on_from_the_call_before": (
+        "decay",
+        {
+            "before": "if n == 1 and memory.get('last', state[0]).shape == state.shape: "
+            "state[:] = memory['last']",
+            "after": "memory['last'] = state.copy()",
+        },
+        "rollback_leaves_nothing",
+    ),
     "state_kept_in_bf16": (
         "decay",
         {"after": "state[i] = (state[i].view(np.uint32) & 0xFFFF0000).view(np.float32)"},
