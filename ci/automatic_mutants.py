@@ -9,8 +9,7 @@ mutants that count. Which are drawn follows from the seed and each change's own 
 elsewhere moves nothing. What the first properties do not find in the one instruction set is hunted
 by all, in scalar code too, where no lane is masked, and then under AddressSanitizer and
 ThreadSanitizer, as nightly runs the kernels: past a local array lies no inaccessible page, and two
-threads that compute the same make no wrong value. Wants what `ci/sanitized thread` built. Fails if
-less than 95 % are killed.
+threads that compute the same make no wrong value. Fails if less than 95 % are killed.
 """
 
 from __future__ import annotations
@@ -252,6 +251,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--file", default="", help="only changes to this file")
     options = parser.parse_args()
+    sanitizers.build("thread")
     pool = candidates(options.seed, options.file)
     return sample(pool, options.isa, options.sample, options.jobs)
 

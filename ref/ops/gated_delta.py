@@ -14,6 +14,7 @@ import numpy as np
 
 from hotfire.ref.formats import Array, Integers
 from hotfire.ref.operation import (
+    MANY,
     SMALLEST_NORMAL,
     Axis,
     Operand,
@@ -21,6 +22,7 @@ from hotfire.ref.operation import (
     Scalar,
     Sequences,
     Values,
+    exp_drift,
     gamma,
 )
 from hotfire.ref.sequences import (
@@ -103,9 +105,10 @@ def bound(
     An error e that a column has picked up goes on as exp(g) (I - beta k k^T) e, whose norm is at
     most exp(g) max(1, |1 - beta |k|^2|) |e|: for normalised keys nothing grows, however long the
     sequence. What a token adds: the rounding of k^T S, gamma_d times the same sum of magnitudes,
-    through beta and |k|; and, at the end of each chunk, the rounding of the state, gamma_c times
-    the norm of what the chunk sums up. d is the length of the sums, k_dim and the chunk, and five
-    roundings a decay; c is the chunk and its decays. Token by token the chunk is 1.
+    through beta and |k|; `exp_drift` of its decay, times the norm of what decays; and, at the end
+    of each chunk, the rounding of the state, gamma_c times the norm of what the chunk sums up. d is
+    the length of the sums, k_dim and the chunk, and five roundings a decay; c is the chunk and its
+    decays. Token by token the chunk is 1.
     """
     n_heads, k_dim = v.shape[1], k.shape[2]
     queries, keys = np.abs(_heads(q, n_heads, tiled)), _heads(k, n_heads, tiled)
@@ -120,6 +123,7 @@ def bound(
             key, length = np.abs(keys[t]), np.linalg.norm(keys[t], axis=1)[:, None]
             s *= decay[:, :, None]
             summed *= decay[:, :, None]
+            drift = exp_drift(gate[t])[:, None] * np.linalg.norm(summed, axis=1)
             read = _row(keys[t], s)
             delta = beta[t][:, None] * (v[t] - read)
             rounding = long * _row(key, summed) + gamma(3) * (np.abs(v[t]) + np.abs(read))
@@ -127,7 +131,7 @@ def bound(
             summed += key[:, :, None] * np.abs(delta)[:, None, :]
             shrink = np.maximum(1, np.abs(1 - beta[t][:, None] * length**2))
             flush = SMALLEST_NORMAL * (k_dim + 4) * (1 + length) * (1 + rate)
-            error = shrink * decay * error + length * rate * rounding + flush
+            error = shrink * (decay * error + drift) + length * rate * rounding + flush
             at_end = (t + 1 - first) % chunk_len == 0 or t + 1 == end
             if at_end:
                 error += shrink * short * np.linalg.norm(summed, axis=1)
@@ -278,14 +282,20 @@ _RECURRENT = Operation(
             edges=(1, 2, 4, 15, 16, 17, 63, 64, 65, 128, 129, 193),
             long=(512, 513, 600),
         ),
-        Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5)),
+        Axis(name="n_seqs", doc="sequences", least=1, edges=(1, 2, 3, 5, 17), long=MANY[:1]),
         Axis(name="n_k_heads", doc="query and key heads", edges=(1, 2, 3)),
         Axis(name="n_groups", doc="value heads a key head", edges=(1, 2, 3)),
-        Axis(name="k_dim", doc="width of a key", edges=(1, 8, 16, 32, 128)),
+        Axis(
+            name="k_dim",
+            doc="width of a key",
+            edges=(1, 8, 16, 32, 64, 128),
+            long=(128, 256),
+        ),
         Axis(
             name="v_dim",
             doc="width of a value",
-            edges=(1, 8, 16, 32, 128),
+            edges=(1, 8, 16, 32, 64, 128),
+            long=(128, 256),
             neutral={"v": 0.0, "state": 0.0},
         ),
         Axis(

@@ -133,3 +133,23 @@ def test_prototypes_list_inputs_outputs_scalars_sizes():
         "const float *weight, float *y, float eps, int64_t n_tokens, int64_t n_embd);"
     )
     assert text in " ".join(kernel_cdef().split())
+
+
+@pytest.mark.parametrize("name", ["gated_delta", "gated_delta_chunked"])
+def test_a_decay_as_a_power_of_two_is_within_the_bound(name):
+    """exp(g) as 2^(g log2 e) in f32, as GPU kernels form it, on a state that only decays."""
+    op, n = operation(name), 500
+    gate = -np.linspace(1, 86, n).astype(np.float32).reshape(1, n)
+    state = np.random.default_rng(0).standard_normal((1, n, 4, 3)).astype(np.float32)
+    zeros = np.zeros((1, 1, 4))
+    inputs = {"q": zeros, "k": zeros, "v": np.zeros((1, n, 3)), "gate": gate.astype(np.float64)}
+    inputs |= {"beta": np.zeros((1, n)), "state": state.astype(np.float64)}
+    inputs |= {"seq_start": np.array([0, 1]), "has_state": np.array([1])}
+    sizes = {axis.name: 1 for axis in op.axes} | {"tiled": 0, "n_groups": n}
+    want, bound = (
+        evaluate(each, inputs, {"scale": 1.0}, sizes)["state"] for each in (op.reference, op.bound)
+    )
+    power = np.exp2(gate * np.float32(np.log2(np.e)))
+    off = np.abs(power[..., None, None] * state - want)
+    assert (off <= bound).all()
+    assert (off > 20 * 2.0**-24 * np.abs(want)).any()

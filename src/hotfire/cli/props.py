@@ -62,6 +62,11 @@ def props() -> None:
     show_default=True,
     help="Where failures are kept, to run again or to export.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Kernels that are searched at once; one a processor, on a device one, unless given.",
+)
 @_profile
 @_seed
 @verdict_command
@@ -74,6 +79,7 @@ def run(
     timeout: float,
     known: Path | None,
     folder: Path,
+    jobs: int | None,
     profile: str,
     seed: int,
 ) -> Verdict:
@@ -83,7 +89,8 @@ def run(
     from hotfire.props.ledger import as_of_today
     from hotfire.props.properties import PROPERTIES
     from hotfire.props.runner import Runner
-    from hotfire.props.search import check_case, check_kernel, kernels_of
+    from hotfire.props.search import check_case, kernels_of
+    from hotfire.props.sweep import check_kernels, n_jobs
 
     ledger = as_of_today(known)
     names = [stated.name for stated in PROPERTIES]
@@ -96,15 +103,16 @@ def run(
         kernels = list(kernels_of(runner, operations, variant))
         scope = {"provider": provider, "version": runner.version, "profile": profile, "seed": seed}
         with Progress(len(kernels)) as progress, _interruptible(scope):
+            if text is None:
+                options = {"profile": profile, "seed": seed, "only": only, "ledger": ledger}
+                found = check_kernels(
+                    provider, runner, kernels, jobs or n_jobs(provider), **options
+                )
+            else:
+                found = (check_case(runner, kernel, text, only) for kernel in kernels)
             for kernel in kernels:
                 progress.step(f"{kernel.operation} {kernel.variant}")
-                if text is None:
-                    part = check_kernel(
-                        runner, kernel, profile=profile, seed=seed, only=only, ledger=ledger
-                    )
-                else:
-                    part = check_case(runner, kernel, text, only)
-                parts.append(part)
+                parts.append(next(found))
     if text is None:
         _keep(parts, folder)
     return combine(

@@ -126,7 +126,8 @@ def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Itera
     """One part a provider, with a part of its own for every kernel; also when interrupted."""
     from hotfire.props.ledger import as_of_today
     from hotfire.props.runner import Runner
-    from hotfire.props.search import check_kernel, kernels_of
+    from hotfire.props.search import kernels_of
+    from hotfire.props.sweep import check_kernels, n_jobs
 
     parts: list[Verdict] = []
     ledger = as_of_today()
@@ -141,11 +142,12 @@ def _fuzzed(provider: str, profile: str, seed: int, progress: Progress) -> Itera
     with runner:
         kernels = list(kernels_of(runner))
         progress.more(len(kernels))
+        options = {"profile": profile, "seed": seed, "ledger": ledger}
+        found = check_kernels(provider, runner, kernels, n_jobs(provider), **options)
         try:
             for kernel in kernels:
                 progress.step(f"{provider} {kernel.operation} {kernel.variant}")
-                part = check_kernel(runner, kernel, profile=profile, seed=seed, ledger=ledger)
-                parts.append(part)
+                parts.append(next(found))
         except KeyboardInterrupt:
             interrupted = True
     version = {"provider": provider, "version": runner.version}
