@@ -1,6 +1,7 @@
 """The native engine: right within the bound, bitwise the same however the work is cut."""
 
 import ast
+import gc
 import subprocess
 import sys
 import threading
@@ -247,6 +248,27 @@ def test_history_lost_at_chunk_starts(chunk):
     else:
         assert whole.findings[0].rule == "INSIDE_CALL"
         assert f"position {chunk}," in whole.findings[0].message
+
+
+def test_an_engine_that_was_left_open_switches_no_other_fault_off(small):
+    """Collected or closed, in either order."""
+    target, ids = f"native:{small['dense']}", tokens(9)
+    with open_engine(target) as engine:
+        right = feed(engine, 0, 0, ids)
+    left = open_engine(f"{target},fault=slot_not_cleared")
+    with open_engine(f"{target},fault=rope_over_whole_head") as engine:
+        wrong = feed(engine, 0, 0, ids)
+        assert not np.array_equal(wrong, right)
+        del left
+        gc.collect()
+        engine.seq_remove(0)
+        assert np.array_equal(feed(engine, 0, 0, ids), wrong)
+        with open_engine(f"{target},fault=slot_not_cleared") as other:
+            assert np.array_equal(feed(other, 0, 0, ids), right)
+        engine.seq_remove(0)
+        assert np.array_equal(feed(engine, 0, 0, ids), wrong)
+    with open_engine(target) as engine:
+        assert np.array_equal(feed(engine, 0, 0, ids), right)
 
 
 def test_rollback_further_than_snapshots_is_refused(small):

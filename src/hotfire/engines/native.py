@@ -32,6 +32,9 @@ UNITS = {"f32": 2.0**-24, "f16": 2.0**-24, "bf16": 2.0**-24, "q8_0": 2.0**-6, "q
 q8_0 for the quantised ones: see `libllama.UNITS`.
 """
 KV_UNITS = {"f32": 2.0**-24, "bf16": 2.0**-8, "q8_0": 2.0**-6}
+_PLANTED: list[list[str]] = []
+"""The faults of the engines that are open, one a list of its own; the last is switched on."""
+
 MODES = {"batch_invariant": 0, "fast": 1}
 ISAS = {"auto": 0, "scalar": 1, "avx2": 2, "avx512": 3}
 POS_MAX = 2**63 - 1
@@ -90,16 +93,24 @@ class NativeEngine(Closing):
 
     @contextmanager
     def _planted(self, fault: str) -> Iterator[None]:
-        """Switches a fault on, for this whole process, and off again."""
+        """Switches a fault on, for this whole process, and off again. An engine that nobody closed
+        is closed by the garbage collector, at any time: it must not switch off another's fault.
+        """
         select = getattr(self._library.lib, "hotfire_mutant_select", None)
         if select is None:
             raise InputError(f"{self._library.path.name} has no faults; expected {lib.MUTANTS}")
         if not select(f"engine_{fault}".encode()):
             raise InputError(f"fault {fault!r} is not known; expected one of {', '.join(faults())}")
+        mine = [fault]
+        _PLANTED.append(mine)
         try:
             yield
         finally:
-            select(self._library.ffi.NULL)
+            is_latest = _PLANTED[-1] is mine
+            _PLANTED[:] = [each for each in _PLANTED if each is not mine]
+            if is_latest:
+                before = f"engine_{_PLANTED[-1][0]}".encode() if _PLANTED else None
+                select(before or self._library.ffi.NULL)
 
     def _struct(self, name: str, **fields: Any) -> Any:
         ffi, kind = self._library.ffi, f"hotfire_{name}"
