@@ -74,7 +74,7 @@ def _run(
     while True:
         try:
             message = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             return 0
         if message[0] == "select":
             connection.send(_selected(provider, message[1]))
@@ -83,7 +83,10 @@ def _run(
         answer = _answer(provider.kernels[index], base, offsets, sizes, scalars)
         if os.getpid() != own:
             os._exit(0)  # a kernel forked, and this is its child: one call has one answer
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except BrokenPipeError:  # the parent was ended meanwhile
+            return 0
         if answer[0] == "lost":
             return LOST
 

@@ -1,6 +1,13 @@
 """Kernels searched side by side give what they give one after another."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +60,42 @@ def test_an_adapters_error_comes_through(tmp_path):
 def test_kernels_on_a_device_take_turns():
     assert n_jobs("cuda:some.cubin") == 1
     assert n_jobs("hotfire") >= 1
+
+
+def test_an_interrupt_ends_every_process_quietly(tmp_path):
+    """What was completed is kept, and nothing else is said."""
+    words = [sys.executable, "-m", "hotfire", "props", "run", "--jobs", "2"]
+    command = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    for _ in range(600):
+        if len(members(command.pid)) > 4:  # two processes beside it, and a worker of each
+            break
+        time.sleep(0.1)
+    time.sleep(3)
+    os.killpg(command.pid, signal.SIGINT)
+    said, complaints = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert "interrupted" in said
+    assert complaints == ""
+    for _ in range(100):
+        if not members(command.pid):
+            break
+        time.sleep(0.1)
+    assert not members(command.pid)
+
+
+def members(session: int) -> list[int]:
+    """Processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
