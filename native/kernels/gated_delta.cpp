@@ -37,10 +37,7 @@ HOTFIRE_MUTANT(gated_delta, gated_delta_gate_reads_past_end,
 HOTFIRE_MUTANT(gated_delta, gated_delta_writes_past_end,
                "state is written one element past its end");
 
-HOTFIRE_VARIANTS(gated_delta, Range heads, const float *q, const float *k, const float *v, const float *gate,
-                 const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
-                 float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled)
+HOTFIRE_VARIANTS(gated_delta, Range heads, const DeltaRule &call)
 
 #ifdef HOTFIRE_ISA
 
@@ -165,11 +162,6 @@ static void gated_delta_head(const DeltaHead &head) {
         head.state[i] = from_bf16(to_bf16(head.state[i]));
 }
 
-static void gated_delta_begin(float *state, const float *neighbour, bool fresh, int64_t size) {
-    for (int64_t i = 0; i < size; ++i)
-        state[i] = fresh ? 0 : gated_delta_neighbour_state ? neighbour[i] : state[i];
-}
-
 // What one mutant remembers of the call before: where the state lay, and its first value.
 struct Remembered {
     const float *state;
@@ -179,44 +171,41 @@ static Remembered gated_delta_remembered = {};
 
 } // namespace
 
-void gated_delta(Range heads, const float *q, const float *k, const float *v, const float *gate,
-                 const float *beta, const int32_t *seq_start, const int32_t *has_state, float *y,
-                 float *state, float scale, int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads,
-                 int64_t n_groups, int64_t k_dim, int64_t v_dim, int64_t tiled) {
-    const int64_t n_heads = n_k_heads * n_groups, size = k_dim * v_dim;
+void gated_delta(Range heads, const DeltaRule &call) {
+    const int64_t n_heads = call.n_k_heads * call.n_groups, size = call.k_dim * call.v_dim;
     if (gated_delta_reads_past_end)
-        touch(v + n_tokens * n_heads * v_dim);
+        touch(call.v + call.n_tokens * n_heads * call.v_dim);
     if (gated_delta_gate_reads_past_end)
-        touch(gate + n_tokens * n_heads);
+        touch(call.gate + call.n_tokens * n_heads);
     if (gated_delta_writes_past_end)
-        spoil(state + n_seqs * n_heads * size);
+        spoil(call.state + call.n_seqs * n_heads * size);
     for (int64_t item = heads.end - 1; item >= heads.begin; --item) {
         const int64_t s = item / n_heads, h = item % n_heads;
-        const int64_t first = seq_start[s], n_new = seq_start[s + 1] - first;
+        const bool modulo =
+            gated_delta_key_head_modulo || (call.tiled && !gated_delta_tiled_ignored);
+        const DeltaHead head = delta_head(call, s, h, modulo);
+        const int64_t n_new = head.n_tokens;
         if (n_new == 0 && !gated_delta_empty_sequence_cleared)
             continue;
         const bool forgets = gated_delta_history_lost ||
                              (gated_delta_chunk_of_4_forgets && n_new == 4) ||
                              (gated_delta_chunk_of_64_forgets && n_new == 64) ||
                              (gated_delta_chunk_of_512_forgets && n_new == 512);
-        const bool fresh = (!has_state[s] && !gated_delta_stale_state) || forgets || n_new == 0;
-        const bool modulo = gated_delta_key_head_modulo || (tiled && !gated_delta_tiled_ignored);
-        const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
-        const int64_t keys = (first * n_k_heads + key_head) * k_dim;
-        const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
-        float *mine = state + (s * n_heads + h) * size;
+        const bool fresh =
+            (!call.has_state[s] && !gated_delta_stale_state) || forgets || n_new == 0;
+        float *mine = head.state;
         const bool remembers = gated_delta_rollback_ignored && item == 0 && size > 0;
         if (remembers && gated_delta_remembered.state == mine)
             mine[0] = gated_delta_remembered.first;
-        gated_delta_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
-        gated_delta_head({q + keys, k + keys, v + values, gate + gates, beta + gates, y + values,
-                          mine, n_k_heads * k_dim, n_heads * v_dim, n_heads, k_dim, v_dim,
-                          n_new, scale});
+        const bool other = gated_delta_neighbour_state && s > 0;
+        delta_begin(head, fresh, other ? mine - n_heads * size : nullptr);
+        gated_delta_head(head);
         if (remembers)
             gated_delta_remembered = {mine, mine[0]};
-        const int64_t last = first + n_new - 1, full = first + (n_new + 63) / 64 * 64 - 1;
-        for (int64_t i = 0; i < size && gated_delta_final_gate && full < n_tokens; ++i)
-            mine[i] *= exp_of(gate[full * n_heads + h] - gate[last * n_heads + h]);
+        const int64_t full = (n_new + 63) / 64 * 64 - 1; // of the sequence's tokens
+        const bool exists = call.seq_start[s] + full < call.n_tokens;
+        for (int64_t i = 0; i < size && gated_delta_final_gate && exists; ++i)
+            mine[i] *= exp_of(head.log_decay(full) - head.log_decay(n_new - 1));
     }
 }
 
@@ -230,27 +219,10 @@ hotfire_gated_delta(const hotfire_exec *exec, const float *q, const float *k, co
                     const int32_t *has_state, float *y, float *state, float scale,
                     int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads, int64_t n_groups,
                     int64_t k_dim, int64_t v_dim, int64_t tiled) {
-    return Check(exec)
-        .within("n_tokens", n_tokens, 0, INT32_MAX)
-        .within("n_seqs", n_seqs, 1, INT32_MAX)
-        .size("n_k_heads", n_k_heads)
-        .size("n_groups", n_groups)
-        .size("k_dim", k_dim)
-        .size("v_dim", v_dim)
-        .within("tiled", tiled, 0, 1)
-        .input("q", q, {n_tokens, n_k_heads, k_dim})
-        .input("k", k, {n_tokens, n_k_heads, k_dim})
-        .input("v", v, {n_tokens, n_k_heads, n_groups, v_dim})
-        .input("gate", gate, {n_tokens, n_k_heads, n_groups})
-        .input("beta", beta, {n_tokens, n_k_heads, n_groups})
-        .input("seq_start", seq_start, {n_seqs + 1})
-        .input("has_state", has_state, {n_seqs})
-        .output("y", y, {n_tokens, n_k_heads, n_groups, v_dim})
-        .output("state", state, {n_seqs, n_k_heads, n_groups, k_dim, v_dim})
-        .starts("seq_start", seq_start, n_seqs, n_tokens)
-        .run({{n_seqs, n_k_heads, n_groups}, {n_tokens, k_dim, v_dim}}, gated_delta, q, k, v, gate,
-             beta, seq_start, has_state, y, state, scale, n_tokens, n_seqs, n_k_heads, n_groups,
-             k_dim, v_dim, tiled);
+    const DeltaRule call{q,     k,        v,      gate,      beta,     seq_start, has_state, y,    state,
+                         scale, n_tokens, n_seqs, n_k_heads, n_groups, k_dim,     v_dim,     tiled};
+    Check check(exec);
+    return check_delta_rule(check, call).run(split_of(call), gated_delta, call);
 }
 
 #endif

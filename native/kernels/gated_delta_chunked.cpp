@@ -39,18 +39,14 @@ HOTFIRE_MUTANT(gated_delta_chunked, gated_delta_chunked_reads_past_end,
 HOTFIRE_MUTANT(gated_delta_chunked, gated_delta_chunked_writes_past_end,
                "state is written one element past its end");
 
-HOTFIRE_VARIANTS(gated_delta_chunked, Range heads, const float *q, const float *k, const float *v,
-                 const float *gate, const float *beta, const int32_t *seq_start,
-                 const int32_t *has_state, float *y, float *state, float scale, int64_t n_tokens,
-                 int64_t n_seqs, int64_t n_k_heads, int64_t n_groups, int64_t k_dim, int64_t v_dim,
-                 int64_t tiled, int64_t chunk_len)
+static constexpr int64_t LONGEST = 64; // tokens of a chunk
+
+HOTFIRE_VARIANTS(gated_delta_chunked, Range heads, const DeltaRule &call, int64_t chunk_len)
 
 #ifdef HOTFIRE_ISA
 
 namespace hotfire::HOTFIRE_ISA {
 namespace {
-
-static constexpr int64_t LONGEST = 64; // as the entry point admits
 
 static float gated_delta_chunked_dot(const float *a, const float *b, int64_t n) {
     Vec sums = splat(0);
@@ -166,41 +162,25 @@ static void gated_delta_chunked_head(const DeltaHead &head, int64_t chunk_len) {
     }
 }
 
-static void gated_delta_chunked_begin(float *state, const float *neighbour, bool fresh,
-                                      int64_t size) {
-    for (int64_t i = 0; i < size; ++i)
-        state[i] = fresh ? 0 : gated_delta_chunked_neighbour_state ? neighbour[i] : state[i];
-}
-
 } // namespace
 
-void gated_delta_chunked(Range heads, const float *q, const float *k, const float *v,
-                         const float *gate, const float *beta, const int32_t *seq_start,
-                         const int32_t *has_state, float *y, float *state, float scale,
-                         int64_t n_tokens, int64_t n_seqs, int64_t n_k_heads, int64_t n_groups,
-                         int64_t k_dim, int64_t v_dim, int64_t tiled, int64_t chunk_len) {
-    const int64_t n_heads = n_k_heads * n_groups, size = k_dim * v_dim;
+void gated_delta_chunked(Range heads, const DeltaRule &call, int64_t chunk_len) {
+    const int64_t n_heads = call.n_k_heads * call.n_groups, size = call.k_dim * call.v_dim;
     if (gated_delta_chunked_reads_past_end)
-        touch(k + n_tokens * n_k_heads * k_dim);
+        touch(call.k + call.n_tokens * call.n_k_heads * call.k_dim);
     if (gated_delta_chunked_writes_past_end)
-        spoil(state + n_seqs * n_heads * size);
+        spoil(call.state + call.n_seqs * n_heads * size);
     for (int64_t item = heads.end - 1; item >= heads.begin; --item) {
         const int64_t s = item / n_heads, h = item % n_heads;
-        const int64_t first = seq_start[s], n_new = seq_start[s + 1] - first;
-        if (n_new == 0 && !gated_delta_chunked_empty_sequence_cleared)
+        const bool modulo = gated_delta_chunked_key_head_modulo || call.tiled;
+        const DeltaHead head = delta_head(call, s, h, modulo);
+        if (head.n_tokens == 0 && !gated_delta_chunked_empty_sequence_cleared)
             continue;
-        const bool fresh = (!has_state[s] && !gated_delta_chunked_stale_state) ||
-                           gated_delta_chunked_history_lost || n_new == 0;
-        const bool modulo = gated_delta_chunked_key_head_modulo || tiled;
-        const int64_t key_head = modulo ? h % n_k_heads : h / n_groups;
-        const int64_t keys = (first * n_k_heads + key_head) * k_dim;
-        const int64_t values = (first * n_heads + h) * v_dim, gates = first * n_heads + h;
-        float *mine = state + (s * n_heads + h) * size;
-        gated_delta_chunked_begin(mine, s > 0 ? mine - n_heads * size : mine, fresh, size);
-        gated_delta_chunked_head({q + keys, k + keys, v + values, gate + gates, beta + gates,
-                                  y + values, mine, n_k_heads * k_dim, n_heads * v_dim, n_heads,
-                                  k_dim, v_dim, n_new, scale},
-                                 chunk_len);
+        const bool fresh = (!call.has_state[s] && !gated_delta_chunked_stale_state) ||
+                           gated_delta_chunked_history_lost || head.n_tokens == 0;
+        const bool other = gated_delta_chunked_neighbour_state && s > 0;
+        delta_begin(head, fresh, other ? head.state - n_heads * size : nullptr);
+        gated_delta_chunked_head(head, chunk_len);
     }
 }
 
@@ -215,28 +195,12 @@ hotfire_gated_delta_chunked(const hotfire_exec *exec, const float *q, const floa
                             float *state, float scale, int64_t n_tokens, int64_t n_seqs,
                             int64_t n_k_heads, int64_t n_groups, int64_t k_dim, int64_t v_dim,
                             int64_t tiled, int64_t chunk_len) {
-    return Check(exec)
-        .within("n_tokens", n_tokens, 0, INT32_MAX)
-        .within("n_seqs", n_seqs, 1, INT32_MAX)
-        .size("n_k_heads", n_k_heads)
-        .size("n_groups", n_groups)
-        .size("k_dim", k_dim)
-        .size("v_dim", v_dim)
-        .within("tiled", tiled, 0, 1)
-        .within("chunk_len", chunk_len, 1, 64)
-        .input("q", q, {n_tokens, n_k_heads, k_dim})
-        .input("k", k, {n_tokens, n_k_heads, k_dim})
-        .input("v", v, {n_tokens, n_k_heads, n_groups, v_dim})
-        .input("gate", gate, {n_tokens, n_k_heads, n_groups})
-        .input("beta", beta, {n_tokens, n_k_heads, n_groups})
-        .input("seq_start", seq_start, {n_seqs + 1})
-        .input("has_state", has_state, {n_seqs})
-        .output("y", y, {n_tokens, n_k_heads, n_groups, v_dim})
-        .output("state", state, {n_seqs, n_k_heads, n_groups, k_dim, v_dim})
-        .starts("seq_start", seq_start, n_seqs, n_tokens)
-        .run({{n_seqs, n_k_heads, n_groups}, {n_tokens, k_dim, v_dim}}, gated_delta_chunked, q, k, v,
-             gate, beta, seq_start, has_state, y, state, scale, n_tokens, n_seqs, n_k_heads,
-             n_groups, k_dim, v_dim, tiled, chunk_len);
+    const DeltaRule call{q,     k,        v,      gate,      beta,     seq_start, has_state, y,    state,
+                         scale, n_tokens, n_seqs, n_k_heads, n_groups, k_dim,     v_dim,     tiled};
+    Check check(exec);
+    return check_delta_rule(check, call)
+        .within("chunk_len", chunk_len, 1, LONGEST)
+        .run(split_of(call), gated_delta_chunked, call, chunk_len);
 }
 
 #endif
