@@ -77,7 +77,7 @@ def leftovers_are_never_read(subject: Subject, case: Case) -> bool:
     inputs = draw_inputs(operation, case)
     other = draw_others(operation, case)
     left = execute(subject, case, other.stored, other.scalars) | workspace_left(subject, case)
-    got, _ = same_each_time(
+    got = same_each_time(
         rule,
         subject,
         lambda: execute(subject, case, inputs.stored, inputs.scalars, leftovers=left),

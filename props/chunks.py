@@ -110,7 +110,7 @@ def rollback_leaves_nothing(subject: Subject, case: Case) -> bool:
             states = {name: got[name] for name in states}
             at = end
 
-    after, _ = same_each_time(
+    after = same_each_time(
         rule,
         subject,
         lambda: in_chunks(subject, case, inputs, ends, before=draft),
